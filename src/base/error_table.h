@@ -1,0 +1,56 @@
+/*
+ * Every error the product can answer: code in C, word in the API, HTTP status, and what it means.
+ * docs/errors.md is generated from this table (tools/errors-page).
+ *
+ * E(name, "word", status, "meaning")
+ */
+#define ERROR_TABLE(E)                                                                             \
+	E(NONE, "none", 200, "no error")                                                           \
+	E(INTERNAL, "internal", 500, "a fault of the daemon itself; its log says more")            \
+	E(NO_MEMORY, "no_memory", 503, "the daemon is out of memory")                              \
+	E(INVALID, "request.invalid", 400, "the request cannot be understood; the text names the field") \
+	E(UNKNOWN_FIELD, "request.unknown_field", 400, "the body has a field that does not exist here") \
+	E(UNAUTHORIZED, "auth.unauthorized", 401, "the key is missing, malformed or unknown")      \
+	E(HOST_REFUSED, "request.host_refused", 403, "the Host header is none this daemon serves") \
+	E(ORIGIN_REFUSED, "request.origin_refused", 403, "a web page of another origin asked")     \
+	E(ROUTE_UNKNOWN, "request.route_unknown", 404, "no such path")                             \
+	E(METHOD, "request.method", 405, "the path exists, the method does not; see Allow")        \
+	E(TOO_LARGE, "request.too_large", 413, "the body is larger than the stated limit")         \
+	E(MEDIA_TYPE, "request.media_type", 415, "a body with content must say application/json")  \
+	E(NOT_IMPLEMENTED, "not_implemented", 501, "planned, and not built yet")                   \
+	E(SANDBOX_NOT_FOUND, "sandbox.not_found", 404, "no such sandbox, or not yours, or it ended") \
+	E(SANDBOX_NOT_RUNNING, "sandbox.not_running", 409, "the sandbox is paused or ending")      \
+	E(SANDBOX_START, "sandbox.start_failed", 500, "the sandbox could not be made")             \
+	E(SANDBOX_ENDED, "sandbox.ended", 410, "the sandbox ended while the call ran")             \
+	E(SANDBOX_LIMIT, "sandbox.too_many", 429, "the owner has as many sandboxes as allowed")    \
+	E(HOST_FULL, "host.full", 503, "this machine takes no more sandboxes now; nothing was made") \
+	E(TEMPLATE_UNKNOWN, "template.unknown", 400, "no template of that name; the text names those there are") \
+	E(LANGUAGE_UNKNOWN, "language.unknown", 400, "no such language; the text names those there are") \
+	E(SESSION_NOT_FOUND, "session.not_found", 404, "no such context in this sandbox")          \
+	E(SESSION_LIMIT, "session.too_many", 429, "the sandbox has as many contexts as allowed")   \
+	E(SESSION_QUEUE, "session.queue_full", 429, "too many cells wait for this context")        \
+	E(KERNEL_START, "kernel.start_failed", 500, "the kernel did not start")                    \
+	E(CELL_TIMEOUT, "cell.timeout", 504, "the cell ran past its limit and was interrupted")    \
+	E(COMMAND_TIMEOUT, "command.timeout", 504, "the command ran past its limit and was ended") \
+	E(COMMAND_START, "command.start_failed", 500, "the command could not be started")          \
+	E(BUSY, "sandbox.busy", 503, "the sandbox takes no further request right now; try again")  \
+	E(FILE_NOT_FOUND, "file.not_found", 404, "no such file or folder in the sandbox")          \
+	E(FILE_IS_DIRECTORY, "file.is_directory", 400, "the path names a folder, a file was needed") \
+	E(FILE_NOT_DIRECTORY, "file.not_directory", 400, "the path names a file, a folder was needed") \
+	E(FILE_FORBIDDEN, "file.forbidden", 403, "the sandbox's user may not do that")             \
+	E(FILE_SPECIAL, "file.special", 400, "neither an ordinary file nor a folder")              \
+	E(FILE_LOOP, "file.loop", 400, "too many links")                                           \
+	E(FILE_PATH, "file.path", 400, "the path is not absolute, too long, or has a NUL")         \
+	E(FILE_NO_SPACE, "file.no_space", 507, "the sandbox's files limit is reached")             \
+	E(FILE_FAILED, "file.failed", 500, "the file call failed; the text says how")              \
+	E(CONFLICT, "idempotency.conflict", 409, "the Idempotency-Key was used with another body") \
+	E(CONFIG, "config.invalid", 500, "the configuration is wrong; the daemon does not start")  \
+	E(DEGRADED, "host.layer_missing", 500, "a layer of the walls cannot be applied on this host") \
+	E(PROTOCOL, "internal.protocol", 500, "a process of the daemon spoke out of turn")
+
+enum error_code {
+#define ERROR_ENUM(name, word, status, meaning) ERROR_##name,
+	ERROR_TABLE(ERROR_ENUM)
+#undef ERROR_ENUM
+	ERROR_COUNT
+};

@@ -1,0 +1,51 @@
+/* See id.h. */
+#include "base/id.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/types.h>
+
+void id_random(void *bytes, size_t size)
+{
+	ssize_t n;
+	do
+		n = getrandom(bytes, size, 0);
+	while (n < 0 && errno == EINTR);
+	assert(n == (ssize_t)size); /* holds for up to 256 bytes */
+}
+
+void id_to_text(const void *bytes, size_t size, char *text)
+{
+	static const char digits[] = "0123456789abcdef";
+	const uint8_t *at = bytes;
+	for (size_t i = 0; i < size; i++) {
+		text[2 * i] = digits[at[i] >> 4];
+		text[2 * i + 1] = digits[at[i] & 15];
+	}
+	text[2 * size] = '\0';
+}
+
+static int hex_value(char digit)
+{
+	if (digit >= '0' && digit <= '9')
+		return digit - '0';
+	if (digit >= 'a' && digit <= 'f')
+		return digit - 'a' + 10;
+	return -1;
+}
+
+bool id_from_text(const char *text, void *bytes, size_t size)
+{
+	uint8_t *at = bytes;
+	if (strnlen(text, 2 * size + 1) != 2 * size)
+		return false;
+	for (size_t i = 0; i < size; i++) {
+		int high = hex_value(text[2 * i]), low = hex_value(text[2 * i + 1]);
+		if (high < 0 || low < 0)
+			return false;
+		at[i] = (uint8_t)(high << 4 | low);
+	}
+	return true;
+}
