@@ -9,7 +9,7 @@
 #define CONTAINER_OF(pointer, type, member) ((type *)((char *)(pointer) - offsetof(type, member)))
 #define MIN(a, b) ((a) < (b) ? (a) : (b))
 #define MAX(a, b) ((a) > (b) ? (a) : (b))
-#define PRINTF_LIKE(format, first) __attribute__((format(printf, format, first)))
+#define PRINTF_LIKE(text, first) __attribute__((format(printf, text, first)))
 
 /* CLEANUP(thing_free) struct thing *t: thing_free(t) runs when t goes out of scope. Declare the
  * function with CLEANUP_FUNCTION(struct thing *, thing_free) once, after its prototype. */
