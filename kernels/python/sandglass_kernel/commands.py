@@ -1,0 +1,204 @@
+"""Programs started from a cell: !cmd, %%bash and its like, %pip.
+
+They get /dev/null to read and, unless user code has replaced sys.stdout, write to the same pipes as everybody.
+No thread, no terminal. Each is a process group of its own, so that an interrupt of the cell can end all of it.
+"""
+from __future__ import annotations
+
+import glob
+import importlib
+import importlib.util
+import os
+import shlex
+import signal
+import site
+import socket
+import subprocess
+import sys
+
+from .streams import order, streams
+
+SHELL = "/bin/bash"
+GRACE_SECONDS = 0.2  # between asking and killing; the limit's own escalation leaves half a second
+NETWORK_VERBS = {"install", "download", "wheel", "index", "search"}
+NO_NETWORK = "pip: this sandbox has no network, so packages cannot be fetched. Use what is installed (%pip list)."
+
+
+def _stop(child: subprocess.Popen) -> None:
+    for number in (signal.SIGINT, signal.SIGKILL):
+        try:
+            os.killpg(child.pid, number)
+        except ProcessLookupError:
+            pass
+        try:
+            child.wait(GRACE_SECONDS)
+            return
+        except subprocess.TimeoutExpired:
+            continue
+
+
+def run(command, *, input_fd=subprocess.DEVNULL, keep_out=False, keep_err=False, pass_fds=(), merge=False):
+    """Run to the end. Returns exit code and the bytes that were kept of stdout and stderr."""
+    caught = not streams.are_ours()
+    out = subprocess.PIPE if keep_out or caught else None
+    err = subprocess.STDOUT if merge else subprocess.PIPE if keep_err or caught else None
+    streams.flush()
+    by_shell = isinstance(command, str)
+    child = subprocess.Popen(command, shell=by_shell, executable=SHELL if by_shell else None, stdin=input_fd,
+                             stdout=out, stderr=err, process_group=0, pass_fds=pass_fds)
+    try:
+        if out is None and err is None:
+            child.wait()
+            kept_out = kept_err = b""
+        else:
+            kept_out, kept_err = child.communicate()
+    except BaseException:
+        _stop(child)
+        raise
+    kept_out, kept_err = kept_out or b"", kept_err or b""
+    if caught and not keep_out:
+        sys.stdout.write(kept_out.decode("utf-8", "replace"))
+    if caught and not keep_err and not merge:
+        sys.stderr.write(kept_err.decode("utf-8", "replace"))
+    return child.returncode, kept_out, kept_err
+
+
+def system(shell, command: str) -> None:
+    """`!command`"""
+    words = command.split()
+    if words and words[0] in ("pip", "pip3") and not set(command) & set(";|&<>`$()"):
+        return pip(shell, command.split(None, 1)[1] if len(words) > 1 else "")
+    code, _, _ = run(command)
+    shell.user_ns["_exit_code"] = code
+    importlib.invalidate_caches()
+
+
+def output_of(shell, command: str) -> str:
+    """`x = !command`"""
+    code, text, _ = run(command, keep_out=True, merge=True)
+    shell.user_ns["_exit_code"] = code
+    return text.decode("utf-8", "replace")
+
+
+# ------------------------------------------------------------ %%bash and the like
+
+def _parse_options(words: list[str]) -> tuple[dict, list[str]]:
+    options = {"out": None, "err": None, "proc": None, "bg": False, "no-raise-error": False}
+    words = list(words)
+    while words and words[0].startswith("--"):
+        name, _, value = words.pop(0)[2:].partition("=")
+        if name not in options:
+            raise ValueError(f"unknown option --{name}: known are " + ", ".join(f"--{o}" for o in options))
+        options[name] = True if isinstance(options[name], bool) else value or words.pop(0)
+    return options, words
+
+
+def script(shell, line: str, text: str) -> None:
+    """`%%script program arguments`: the program reads the cell."""
+    options, argv = _parse_options(shlex.split(line))
+    if not argv:
+        raise ValueError("name a program: %%script program")
+    if not text.endswith("\n"):
+        text += "\n"
+    fd = os.memfd_create("cell")
+    try:
+        with open(fd, "wb", closefd=False) as file:
+            file.write(text.encode("utf-8", "surrogateescape"))
+        os.lseek(fd, 0, os.SEEK_SET)
+        is_shell = os.path.basename(argv[0]) in ("bash", "sh") and len(argv) == 1
+        if is_shell:  # as a file, so that programs in the script that read find an end instead of the script
+            how = {"command": [argv[0], f"/proc/self/fd/{fd}"], "input_fd": subprocess.DEVNULL, "pass_fds": (fd,)}
+        else:
+            how = {"command": argv, "input_fd": fd, "pass_fds": ()}
+        if options["bg"]:
+            return _in_background(shell, options, **how)
+        code, out, err = run(**how, keep_out=options["out"] is not None, keep_err=options["err"] is not None)
+    finally:
+        os.close(fd)
+    for name, kept in ((options["out"], out), (options["err"], err)):
+        if name is not None:
+            shell.user_ns[name] = kept.decode("utf-8", "replace")
+    shell.user_ns["_exit_code"] = code
+    if code != 0 and not options["no-raise-error"]:
+        raise subprocess.CalledProcessError(code, " ".join(argv))
+
+
+def _in_background(shell, options, command, input_fd, pass_fds) -> None:
+    child = subprocess.Popen(command, stdin=input_fd, pass_fds=pass_fds, process_group=0,
+                             stdout=subprocess.PIPE if options["out"] else None,
+                             stderr=subprocess.PIPE if options["err"] else None)
+    for option, value in (("out", child.stdout), ("err", child.stderr), ("proc", child)):
+        if options[option]:
+            shell.user_ns[options[option]] = value
+
+
+# ------------------------------------------------------------ %pip
+
+def _has_network() -> bool:
+    """Is there a route to anywhere? Connecting a datagram socket asks the kernel and sends nothing."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 443))
+            return True
+        except OSError:
+            return False
+
+
+def _pip_command() -> list[str] | None:
+    if importlib.util.find_spec("pip") is not None:
+        return [sys.executable, "-m", "pip"]
+    wheels = sorted(glob.glob("/usr/share/python-wheels/pip-*.whl"))
+    return [sys.executable, os.path.join(wheels[-1], "pip")] if wheels else None
+
+
+def pip(shell, line: str) -> None:
+    words = shlex.split(line)
+    verb = next((w for w in words if not w.startswith("-")), "")
+    local = "--no-index" in words or "-h" in words or "--help" in words
+    if verb in NETWORK_VERBS and not local and not _has_network():
+        print(NO_NETWORK, file=sys.stderr)
+        shell.user_ns["_exit_code"] = 1
+        return
+    command = _pip_command()
+    if command is None:
+        print("pip: not part of this image", file=sys.stderr)
+        shell.user_ns["_exit_code"] = 127
+        return
+    if verb in ("install", "uninstall", "list", "freeze"):
+        words[words.index(verb) + 1:words.index(verb) + 1] = _quiet_options(verb)
+    code, _, _ = run(command + words)
+    shell.user_ns["_exit_code"] = code
+    if code == 0 and verb == "install":
+        if os.path.isdir(site.USER_SITE):
+            site.addsitedir(site.USER_SITE)  # reads new .pth files
+    importlib.invalidate_caches()
+
+
+def _quiet_options(verb: str) -> list[str]:
+    """pip asks for a newer self over the network, and before it uninstalls; Debian's refuses to install at all."""
+    return {"install": ["--disable-pip-version-check", "--break-system-packages"],
+            "uninstall": ["--yes", "--break-system-packages"]}.get(verb, ["--disable-pip-version-check"])
+
+
+def missing(name: str):
+    def magic(line: str, cell: str | None = None) -> None:
+        print(f"{name}: not part of this image; there is %pip", file=sys.stderr)
+    return magic
+
+
+# ------------------------------------------------------------ order towards children
+
+def watch_children() -> None:
+    """Whoever starts a process: let the reader first catch up with what we wrote, and forget who wrote last."""
+    start, os_system = subprocess.Popen._execute_child, os.system
+
+    def _execute_child(self, *args, **kwargs):
+        order.before_others()
+        return start(self, *args, **kwargs)
+
+    def system(command):
+        order.before_others()
+        return os_system(command)
+
+    system.__doc__ = os_system.__doc__
+    subprocess.Popen._execute_child, os.system = _execute_child, system

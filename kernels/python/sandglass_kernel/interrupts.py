@@ -1,0 +1,71 @@
+"""When a SIGINT may stop what.
+
+A SIGINT means: stop the cell. It must reach user code wherever that runs, also in a __repr__ of the user's, and
+must never tear our own work: frames, tracebacks, the end of a cell. Flags would leave gaps of a few byte codes.
+So the stack itself tells: the handler walks up from the interrupted frame, and only if it finds the frame of
+Gate.call does it raise. All user code is run through there, and nothing else is. Raising in Gate.call itself,
+just before or after the user's code, is harmless for the same reason.
+"""
+from __future__ import annotations
+
+import select
+import signal
+
+
+class Gate:
+    """The only door through which user code is called."""
+
+    def __init__(self):
+        self.is_running = False  # a cell has been taken and is not yet done
+        self.missed = False      # an interrupt came while it ran, but outside of the gate
+        self._socket_fd = -1
+
+    def install(self, socket_fd: int) -> None:
+        self._socket_fd = socket_fd
+        signal.signal(signal.SIGINT, self._on_sigint)
+
+    def begin(self) -> None:
+        """A cell is about to run. An earlier one may have changed or blocked the signal."""
+        if signal.getsignal(signal.SIGINT) != self._on_sigint:
+            signal.signal(signal.SIGINT, self._on_sigint)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGINT,))
+        self.missed = False
+        self.is_running = True
+
+    def end(self) -> None:
+        self.is_running = False
+
+    def call(self, function, *args):
+        """Call user code, or code that may call some."""
+        if self.missed:
+            self.missed = False
+            raise KeyboardInterrupt
+        return function(*args)
+
+    def call_between_cells(self, function, *args):
+        """The same for tasks that live on after their cell: these are stopped only if they keep a cell waiting."""
+        return function(*args)
+
+    def _on_sigint(self, number, frame):
+        while frame is not None:
+            code = frame.f_code
+            if code is _CALL:
+                raise KeyboardInterrupt
+            if code is _CALL_BETWEEN:
+                if self._cell_is_waiting():
+                    raise KeyboardInterrupt
+                return
+            frame = frame.f_back
+        if self.is_running:
+            self.missed = True
+
+    def _cell_is_waiting(self) -> bool:
+        waiter = select.poll()
+        waiter.register(self._socket_fd, select.POLLIN)
+        return bool(waiter.poll(0))
+
+
+_CALL = Gate.call.__code__
+_CALL_BETWEEN = Gate.call_between_cells.__code__
+
+gate = Gate()

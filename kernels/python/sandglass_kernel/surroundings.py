@@ -1,0 +1,123 @@
+"""What a session finds around it, made the same each time: environment, paths, processor share, randomness.
+
+The interpreter was warmed elsewhere and forked many times. Nothing of the place of warming may be seen in a session,
+and nothing random may be shared by two.
+"""
+from __future__ import annotations
+
+import importlib
+import os
+import random
+import site
+import sys
+import time
+
+ENVIRONMENT = {
+    "USER": "user", "LOGNAME": "user", "SHELL": "/bin/bash", "LANG": "C.UTF-8", "TZ": "UTC", "TERM": "dumb",
+    "PAGER": "cat", "GIT_PAGER": "cat",
+    # an editor that leaves the file as it is: git then refuses an empty message instead of waiting
+    "EDITOR": "true", "VISUAL": "true", "GIT_EDITOR": "true",
+    "MPLBACKEND": "agg",
+}
+SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"
+OWN_FOLDER = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+def set_environment(home: str, cpus: int) -> None:
+    os.environ.clear()
+    os.environ.update(ENVIRONMENT)
+    os.environ.update(HOME=home, PATH=f"{home}/.local/bin:{SYSTEM_PATH}",
+                      OPENBLAS_NUM_THREADS=str(cpus), OMP_NUM_THREADS=str(cpus))
+    time.tzset()
+
+
+def set_paths(home: str) -> None:
+    """As in a notebook: the working folder first, then the library, then what the user has installed."""
+    site.USER_BASE = f"{home}/.local"
+    site.USER_SITE = f"{site.USER_BASE}/lib/python{sys.version_info[0]}.{sys.version_info[1]}/site-packages"
+    site.ENABLE_USER_SITE = True
+    paths = [p for p in sys.path if p not in ("", OWN_FOLDER, site.USER_SITE)]
+    place = next((n for n, p in enumerate(paths) if p.endswith(("dist-packages", "site-packages"))), len(paths))
+    sys.path[:] = ["", *paths[:place], site.USER_SITE, *paths[place:]]
+    sys.argv[:] = [""]
+    if os.path.isdir(site.USER_SITE):
+        site.addsitedir(site.USER_SITE)
+    importlib.invalidate_caches()
+
+
+def look_again_for_modules() -> None:
+    """Ahead of a cell: files may have been put into the working folder or installed since, within one clock tick."""
+    cache = sys.path_importer_cache
+    finder = cache.get(os.getcwd())
+    if finder is not None:
+        finder.invalidate_caches()
+    for path in (site.USER_SITE, ""):
+        if path in cache and cache[path] is None:
+            del cache[path]
+
+
+def set_processors(cpus: int) -> None:
+    """Let Python tell the share, not the machine: pools are sized by these numbers."""
+    available = sorted(os.sched_getaffinity(0))
+    count = max(1, min(cpus, len(available)))
+    share = frozenset(available[:count])
+    own_affinity = os.sched_getaffinity
+
+    def cpu_count():
+        """Number of processors of this sandbox's share."""
+        return count
+
+    def sched_getaffinity(pid, /):
+        """Processors of this sandbox's share, as far as there are that many; other processes as they are."""
+        found = own_affinity(pid)
+        return set(share) if found == set(available) else found
+
+    os.cpu_count, os.sched_getaffinity = cpu_count, sched_getaffinity
+    if hasattr(os, "process_cpu_count"):
+        os.process_cpu_count = cpu_count
+    if count > 1:
+        _set_blas_threads(count)
+
+
+def _set_blas_threads(count: int) -> None:
+    """OpenBLAS read its environment when it was loaded, in the zygote; tell it again."""
+    with open("/proc/self/maps") as maps:
+        libraries = {line.split(None, 5)[5].strip() for line in maps if "openblas" in line}
+    for path in libraries:
+        import ctypes
+        library = ctypes.CDLL(path)
+        for name in ("scipy_openblas_set_num_threads64_", "scipy_openblas_set_num_threads", "openblas_set_num_threads64_",
+                     "openblas_set_num_threads"):
+            if hasattr(library, name):
+                getattr(library, name)(count)
+                break
+
+
+def reseed() -> None:
+    """Forget all random state that was there before the fork."""
+    random.seed()
+    numpy_random = sys.modules.get("numpy.random")
+    if numpy_random is not None:
+        numpy_random.seed()
+    ssl = sys.modules.get("_ssl")
+    if ssl is not None:
+        # OpenSSL tells a fork by the process id, which can be the same in two sandboxes
+        ssl.RAND_add(os.urandom(32), 32.0)
+    tempfile = sys.modules.get("tempfile")
+    if tempfile is not None:
+        tempfile._name_sequence = tempfile.tempdir = None
+    process = sys.modules.get("multiprocessing.process")
+    if process is not None:
+        process.current_process()._config["authkey"] = process.AuthenticationString(os.urandom(32))
+    uuid = sys.modules.get("uuid")
+    if uuid is not None:
+        uuid._node = uuid._last_timestamp = None
+
+
+def settle(home: str, workspace: str, cpus: int) -> None:
+    """All of it. The working folder comes last, when nothing more is imported by us."""
+    reseed()
+    set_environment(home, cpus)
+    set_processors(cpus)
+    os.chdir(workspace)
+    set_paths(home)
