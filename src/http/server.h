@@ -3,12 +3,12 @@
  *
  * Life of a request: `on_head` when the head is there (authorise, route; may answer at once), then
  * the body, collected or streamed, then `on_request` once when the body is whole. The owner answers
- * then or later, from any handler of the loop: with http_reply (head and body in one write), or with
- * http_stream_start, http_stream_write ..., http_stream_end. Each request is answered exactly once.
- * When the client hangs up before that, `on_gone` of the request is called once; the owner still
- * has to finish the request with http_reply or http_stream_end (which then send nothing).
- * A request's memory (http_request_alloc, body, header texts) lives until `on_done`, which comes after
- * the answer was sent or the connection died: the last moment to touch the request.
+ * then or later, from any handler of the loop: with http_reply (head and body in one write), or
+ * with http_stream_start, http_stream_write ..., http_stream_end. Each request is answered exactly
+ * once. When the client hangs up before that, `on_gone` of the request is called once; the owner
+ * still has to finish the request with http_reply or http_stream_end (which then send nothing). A
+ * request's memory (http_request_alloc, body, header texts) lives until `on_done`, which comes
+ * after the answer was sent or the connection died: the last moment to touch the request.
  *
  * Bounds: head 32 KiB (431), collected body `body_limit` (413, after draining up to 16 MiB, so
  * that every client sees the answer), connections (further ones wait in the kernel's queue),
@@ -30,15 +30,17 @@ struct http_request;
 typedef void (*http_event)(struct http_request *request);
 
 struct http_config {
-	struct loop *loop;           /* not owned */
-	int listen_fd;               /* not owned; a listening TCP socket */
-	size_t body_limit;           /* bytes of a collected body */
-	size_t stream_limit;         /* unsent bytes a stream may hold */
-	unsigned connections;        /* at most, at once */
-	http_event on_head;          /* required */
-	http_event on_request;       /* required; not called for requests answered in on_head */
-	http_event on_done;          /* may be NULL */
-	void *owner;                 /* for http_request_server_owner */
+	struct loop *loop;      /* not owned */
+	int listen_fd;          /* not owned; a listening TCP socket */
+	size_t body_limit;      /* bytes of a collected body */
+	size_t stream_limit;    /* unsent bytes a stream may hold */
+	unsigned connections;   /* at most, at once */
+	unsigned idle_seconds;  /* 0: 300 */
+	unsigned stall_seconds; /* 0: 30 */
+	http_event on_head;     /* required */
+	http_event on_request;  /* required; not called for requests answered in on_head */
+	http_event on_done;     /* may be NULL */
+	void *owner;            /* for http_request_server_owner */
 };
 
 struct http_server *http_server_new(const struct http_config *config, struct error *err);
@@ -55,8 +57,8 @@ const char *http_request_path(const struct http_request *request);
  * NULL beyond the last. */
 const char *http_request_segment(const struct http_request *request, unsigned index);
 unsigned http_request_segments(const struct http_request *request);
-/* Decoded ('+' is a space); the first of that name; NULL if absent. ret_size may be NULL; a value may hold
- * NULs, which ret_size shows. */
+/* Decoded ('+' is a space); the first of that name; NULL if absent. ret_size may be NULL; a value
+ * may hold NULs, which ret_size shows. */
 const char *http_request_query(
 	const struct http_request *request, const char *name, size_t *ret_size);
 /* Case-insensitive; NULL if absent. */
@@ -67,8 +69,8 @@ unsigned http_request_header_count(const struct http_request *request, const cha
 int64_t http_request_content_length(const struct http_request *request);
 /* The collected body, NUL-terminated; empty: "" and 0. */
 const char *http_request_body(const struct http_request *request, size_t *ret_size);
-/* "X-Request-Id" as sent when it is sane ([A-Za-z0-9._-], up to 64), else 16 hex digits of ours. It is put
- * on every answer. */
+/* "X-Request-Id" as sent when it is sane ([A-Za-z0-9._-], up to 64), else 16 hex digits of ours. It
+ * is put on every answer. */
 const char *http_request_id(const struct http_request *request);
 
 /* ---- the owner's own ---- */
@@ -97,7 +99,8 @@ void http_reply(struct http_request *request, unsigned status, const char *type,
 /* size -1: chunked. Otherwise exactly that many bytes must follow. The head goes out at once. */
 void http_stream_start(
 	struct http_request *request, unsigned status, const char *type, int64_t size);
-/* Copies bytes; false (nothing taken) when stream_limit would be passed. Always true once the client is gone. */
+/* Copies bytes; false (nothing taken) when stream_limit would be passed. Always true once the
+ * client is gone. */
 bool http_stream_write(struct http_request *request, const void *bytes, size_t size);
 size_t http_stream_pending(const struct http_request *request); /* unsent bytes */
 /* Called each time the unsent bytes fall below half the limit after a refused write. */
