@@ -10,6 +10,7 @@ import __future__
 import ast
 import inspect
 import linecache
+import re
 import sys
 from collections import deque
 
@@ -20,6 +21,9 @@ for _name in __future__.all_feature_names:
     FUTURE_FLAGS |= getattr(__future__, _name).compiler_flag
 SOURCES_MAX = 8 << 20  # characters of cells kept for tracebacks and inspect
 
+_WORD = re.compile(r"\w+")
+
+_own_transforms = None
 _future = 0  # what `from __future__ import` of earlier cells has set
 _sources, _sources_size = deque(), 0
 
@@ -36,8 +40,34 @@ def _keep_source(name: str, text: str) -> None:
         _sources_size -= size
 
 
+def _has_no_magic(shell, source: str) -> bool:
+    """Is there surely nothing for IPython to change? Its look at the tokens takes longer than a small cell."""
+    if "%" in source or "!" in source or "?" in source or source[:1] in " \t\n\f\r,;/" or not source:
+        return False
+    if source.startswith(("In ", ">>>", "...")) or shell.input_transformers_post:
+        return False
+    manager = shell.input_transformer_manager
+    if _count_transforms(manager) != _own_transforms:
+        return False
+    if "\n" in source.rstrip("\n"):
+        return True
+    word = _WORD.match(source)  # a single line may be a magic without its sign: `pip install x`
+    return word is None or word[0] not in shell.magics_manager.magics["line"]
+
+
+def _count_transforms(manager) -> tuple[int, int, int]:
+    return len(manager.cleanup_transforms), len(manager.line_transforms), len(manager.token_transformers)
+
+
+def prepare(shell) -> None:
+    global _own_transforms
+    _own_transforms = _count_transforms(shell.input_transformer_manager)
+
+
 def _transform(shell, source: str) -> str:
     """Magics become Python. IPython drops leading empty lines; line numbers must stay the user's."""
+    if _has_no_magic(shell, source):
+        return source if source.endswith("\n") else source + "\n"
     text = shell.transform_cell(source)
     stripped = source.lstrip("\n")
     leading = 0
@@ -66,7 +96,7 @@ class Cell:
         tree = compile(text, name, "exec", flags | ast.PyCF_ONLY_AST, dont_inherit=True)
         shell.displayhook.is_silenced = False
         tree = shell.transform_ast(tree)
-        self.wants_loop = loops.wants_loop(tree)
+        self.wants_loop = loops.wants_loop(text, tree)
         self.ns = shell.user_ns
         self.statements = self.value = None
         last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
@@ -104,27 +134,26 @@ def run(shell, source: str, name: str) -> None:
     """Run the cell. To be called through the gate; whatever goes wrong comes out as exception."""
     events = shell.events
     events.trigger("pre_execute")
-    info = _tell_pre_run(shell, source)
+    info = _tell_pre_run(shell, source) if events.callbacks["pre_run_cell"] or events.callbacks["post_run_cell"] else None
     failed = True
     try:
         Cell(shell, source, name).run()
         failed = False
     finally:
         events.trigger("post_execute")
-        if events.callbacks.get("post_run_cell"):
+        if events.callbacks["post_run_cell"]:
             _tell_post_run(shell, info, sys.exc_info()[1] if failed else None)
 
 
 def _tell_pre_run(shell, source):
     from IPython.core.interactiveshell import ExecutionInfo
     info = ExecutionInfo(source, True, False, True, None)
-    if shell.events.callbacks.get("pre_run_cell"):
-        shell.events.trigger("pre_run_cell", info)
+    shell.events.trigger("pre_run_cell", info)
     return info
 
 
 def _tell_post_run(shell, info, error):
-    from IPython.core.interactiveshell import ExecutionResult
-    result = ExecutionResult(info)
+    from IPython.core.interactiveshell import ExecutionInfo, ExecutionResult
+    result = ExecutionResult(info or ExecutionInfo("", True, False, True, None))
     result.error_in_exec = error
     shell.events.trigger("post_run_cell", result)

@@ -8,6 +8,7 @@ just before or after the user's code, is harmless for the same reason.
 """
 from __future__ import annotations
 
+import _signal  # the functions of signal wrap each number in an enum, which costs more than the call
 import select
 import signal
 
@@ -26,9 +27,9 @@ class Gate:
 
     def begin(self) -> None:
         """A cell is about to run. An earlier one may have changed or blocked the signal."""
-        if signal.getsignal(signal.SIGINT) != self._on_sigint:
+        if _signal.getsignal(signal.SIGINT) != self._on_sigint:
             signal.signal(signal.SIGINT, self._on_sigint)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGINT,))
+        _signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGINT,))
         self.missed = False
         self.is_running = True
 
@@ -52,14 +53,14 @@ class Gate:
             if code is _CALL:
                 raise KeyboardInterrupt
             if code is _CALL_BETWEEN:
-                if self._cell_is_waiting():
+                if self.cell_is_waiting():
                     raise KeyboardInterrupt
                 return
             frame = frame.f_back
         if self.is_running:
             self.missed = True
 
-    def _cell_is_waiting(self) -> bool:
+    def cell_is_waiting(self) -> bool:
         waiter = select.poll()
         waiter.register(self._socket_fd, select.POLLIN)
         return bool(waiter.poll(0))

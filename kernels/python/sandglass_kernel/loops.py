@@ -75,8 +75,10 @@ def session_loop() -> SessionLoop:
     return _loop
 
 
-def wants_loop(tree: ast.AST) -> bool:
+def wants_loop(text: str, tree: ast.AST) -> bool:
     """Does the cell itself, outside of its functions, call what needs a running loop, and nothing that makes one?"""
+    if not any(name in text for name in NEEDS_LOOP):
+        return False
     names, todo = set(), [tree]
     while todo:
         node = todo.pop()

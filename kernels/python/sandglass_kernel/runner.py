@@ -86,7 +86,7 @@ class Kernel:
 
     def serve(self) -> None:
         while True:
-            while loops.has_tasks() and not gate._cell_is_waiting():
+            while loops.has_tasks() and not gate.cell_is_waiting():
                 loops.run_tasks_until_readable(wire.fileno())
             request = wire.receive()
             if request is None:
@@ -136,6 +136,7 @@ def prepare():
     from . import commands
     streams.install()
     shell = shells.build()
+    cells.prepare(shell)
     loops.install()
     hooks.install()
     commands.watch_children()

@@ -18,6 +18,7 @@ from IPython.core.displaypub import DisplayPublisher
 from IPython.core.formatters import DisplayFormatter
 from IPython.core.history import HistoryManager
 from IPython.core.interactiveshell import InteractiveShell
+from IPython.lib import pretty
 from traitlets.config import Config
 
 from . import bundles, commands, figures, tracebacks
@@ -25,6 +26,8 @@ from .wire import CLEAR, DISPLAY, RESULT, UPDATE, wire
 
 KEPT_RESULTS = 50
 KEPT_INPUTS = 200
+PLAIN_TYPES = frozenset({int, float, complex, bool, str})
+REPR_TYPES = {kind: pretty._type_pprinters.get(kind) for kind in (int, bool, str)}  # these print no more than repr()
 
 
 class Publisher(DisplayPublisher):
@@ -59,17 +62,36 @@ class Hook(DisplayHook):
     def finish_displayhook(self):
         self._is_active = False
 
-    def cull_cache(self):
-        kept = self.shell.user_ns.get("_oh", {})
-        for number in sorted(kept)[:max(1, len(kept) - self.cache_size + 1)]:
-            self.shell.user_ns.pop(f"_{number}", None)
-            kept.pop(number, None)
+    def update_user_ns(self, result):
+        """`_`, `__`, `___` as long as the user has no other use for these names, `Out`, and `_7` for cell 7."""
+        names = self.shell.user_ns
+        kept = names.get("_oh")
+        if result is kept:
+            return
+        before = (self._, self.__, self.___)
+        self._, self.__, self.___ = result, before[0], before[1]
+        if "_" not in vars(builtins):  # gettext puts a function there
+            if all(names.get(n, value) is value for n, value in zip(("_", "__", "___"), before)):
+                names["_"], names["__"], names["___"] = self._, self.__, self.___
+        if isinstance(kept, dict):
+            number = self.prompt_count
+            kept[number] = names[f"_{number}"] = result
+            while len(kept) > KEPT_RESULTS:
+                oldest = next(iter(kept))
+                names.pop(f"_{oldest}", None)
+                del kept[oldest]
 
 
 class Formatter(DisplayFormatter):
     """A representation that fails is an error of the cell only if there is no other one to show."""
 
+    _plain = None
+
     def format(self, obj, include=None, exclude=None):
+        if type(obj) in PLAIN_TYPES and include is None and exclude is None and self._is_plain(type(obj)):
+            by_repr = type(obj) in REPR_TYPES and self._plain.type_printers.get(type(obj)) is REPR_TYPES[type(obj)]
+            text = repr(obj) if by_repr else self._plain(obj)
+            return ({bundles.PLAIN: text}, {}) if text is not None else ({}, {})
         outer, self.shell.format_errors = self.shell.format_errors, []
         try:
             found = super().format(obj, include, exclude)
@@ -81,6 +103,19 @@ class Formatter(DisplayFormatter):
             else:
                 self.shell.on_error(error)
         return found
+
+
+    def _is_plain(self, kind: type) -> bool:
+        """Python's own types have text only, unless somebody has registered more; asking each formatter is slow."""
+        if self._plain is None:
+            self._plain = self.formatters[bundles.PLAIN]
+            self._printers = [f.type_printers for f in (
+                self.ipython_display_formatter, self.mimebundle_formatter,
+                *(f for mime, f in self.formatters.items() if mime != bundles.PLAIN))]
+        for printers in self._printers:
+            if kind in printers:
+                return False
+        return True
 
 
 class Quitter:

@@ -27,7 +27,7 @@ CELLS = (
     "import json, math, os, re, sys\nprint('warm', file=sys.stdout)\n{'k': [1, 2.5, 'é']}",
     "def f(n):\n    return {}['k']\ntry:\n    f(1)\nexcept KeyError as e:\n    raise ValueError('warm') from e",
     "c = = 1",
-    "from IPython.display import HTML, JSON, Markdown, display\ndisplay(HTML('<b>w</b>'), display_id='w')\ndisplay(JSON({}), Markdown('w'))",
+    "from IPython.display import HTML, JSON, Markdown, display\ndisplay(HTML('<b>w</b>'), display_id='w')\ndisplay(JSON({}), Markdown('*w*'))",
     "import asyncio\nasync def g():\n    await asyncio.sleep(0)\nawait g()",
     "asyncio.run(g())",
     "%matplotlib inline",
