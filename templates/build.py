@@ -81,9 +81,10 @@ SCHEMA = {
     "debian": {"packages": list},
     "wheels": {"wanted": list},
     "prune": {"folders": list, "suffixes": list, "paths": list},
+    "edit": [{"path": str, "find": str, "replace": str}],
     "check": {"imports": list, "commands": list, "glyphs": str},
 }  # fmt: skip
-OPTIONAL = {"check.glyphs"}
+OPTIONAL = {"check.glyphs", "edit"}
 
 
 class Template:
@@ -162,16 +163,22 @@ def check_table(path, table, schema, prefix):
             raise BuildError(f"{path}: field '{prefix}{field}' is not known", f"fields here: {known}")
     for field, wanted in schema.items():
         full = prefix + field
-        kind = dict if isinstance(wanted, dict) else wanted
+        of_tables = isinstance(wanted, list)
+        kind = list if of_tables else dict if isinstance(wanted, dict) else wanted
+        item = dict if of_tables else str
+        word = "a list of tables" if of_tables else words[kind]
         if field not in table:
             if full in OPTIONAL:
                 continue
-            raise BuildError(f"{path}: field '{full}' is missing", f"it is {words[kind]}")
+            raise BuildError(f"{path}: field '{full}' is missing", f"it is {word}")
         value = table[field]
-        if not isinstance(value, kind) or (kind is list and not all(isinstance(item, str) for item in value)):
-            raise BuildError(f"{path}: field '{full}' is not {words[kind]}", f"it is {value!r} now")
+        if not isinstance(value, kind) or (kind is list and not all(isinstance(one, item) for one in value)):
+            raise BuildError(f"{path}: field '{full}' is not {word}", f"it is {value!r} now")
         if kind is dict:
             check_table(path, value, wanted, full + ".")
+        if of_tables:
+            for one in value:
+                check_table(path, one, wanted[0], full + ".")
 
 
 # ---- The cache ----
@@ -284,6 +291,8 @@ if test -n "$wheels"; then
 fi
 exec "$@"
 """
+# Even SIGKILL to the builder ends what it started: a leftover would write into a folder the next build removes.
+UNTIL_WE_DIE = ["setpriv", "--pdeathsig", "KILL", "--"]
 # With a pid namespace nothing outlives the command, however it ends.
 ISOLATED = ["unshare", "--mount", "--propagation", "private", "--pid", "--ipc", "--fork", "--kill-child"]
 
@@ -315,11 +324,16 @@ class Runner:
             print(text, end=end, file=sys.stderr, flush=True)
 
     def start(self, command, **options):
+        import resource
         import subprocess
 
-        self.log.write(f"\n$ {' '.join(map(str, command))[:400]}\n".encode())
+        words = ["(mounts)" if word == IN_ROOT else str(word) for word in command]
+        self.log.write(f"\n$ {' '.join(words)}\n".encode())
+        # Some tools close every descriptor they might have before each program they start.
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, 1024), hard))
         options = {"stdin": subprocess.DEVNULL, "stdout": self.log, "stderr": self.log} | options
-        return subprocess.Popen([*map(str, command)], **options)
+        return subprocess.Popen([*UNTIL_WE_DIE, *map(str, command)], **options)
 
     def finish(self, process, what, hint=""):
         """Waits; returns stdout if it was piped."""
@@ -365,7 +379,7 @@ def check_host(cache):
     if os.geteuid() != 0:
         raise BuildError("building a template needs root", "run it with sudo, and SANDGLASS_CACHE set if the daemon is not root")
     os.environ["PATH"] += ":/usr/sbin:/sbin"
-    missing = [tool for tool in ("mmdebstrap", "mkfs.erofs", "unshare", "chroot") if not shutil.which(tool)]
+    missing = [tool for tool in ("mmdebstrap", "mkfs.erofs", "unshare", "setpriv", "chroot") if not shutil.which(tool)]
     if missing:
         raise BuildError(f"this host lacks {', '.join(missing)}", HOST_PACKAGES)
     if not list(Path("/usr/share/keyrings").glob("debian-archive-keyring.*")):
@@ -461,15 +475,27 @@ def configure(runner, template, root):
     for link, target in (("etc/mtab", "../proc/self/mounts"), ("usr/bin/python", "python3")):
         (root / link).unlink(missing_ok=True)
         (root / link).symlink_to(target)
-    own_rc = template.folder / "matplotlibrc"
-    if own_rc.exists():
-        installed = root / f"usr/local/lib/python{template.python}/dist-packages/matplotlib/mpl-data/matplotlibrc"
-        installed.write_text(installed.read_text() + "\n" + own_rc.read_text())
+    for edit in template.spec.get("edit", []):
+        edit_files(root, **edit)
+    if (root / f"usr/local/lib/python{template.python}/dist-packages/matplotlib").exists():
         # matplotlib writes its list of fonts into whichever folder it is told, 0.3 s of work. A process
         # that is warmed from this image copies it, since matplotlib takes no folder it cannot write to.
         script = "mkdir -p $MPLCONFIGDIR && python3 -c 'import matplotlib.font_manager'"
         command = ["MPLCONFIGDIR=/usr/share/sandglass/matplotlib", "sh", "-c", script]
         runner.in_root(root, command, "listing the fonts for matplotlib")
+
+
+def edit_files(root, path, find, replace):
+    """Replaces a text in every file that matches the path and has it. None is an error: what was to be
+    edited has changed, and somebody has to look."""
+    found = False
+    for file in root.glob(path):
+        text = file.read_text()
+        if find in text:
+            file.write_text(text.replace(find, replace))
+            found = True
+    if not found:
+        raise BuildError(f"no file '{path}' contains '{find}'", "correct that [[edit]] in template.toml")
 
 
 def prune(template, root):

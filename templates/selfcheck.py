@@ -4,10 +4,13 @@ argv[1] is the [check] table of the template as JSON. Prints what it measured as
 Stays out of the image, so it may only use what every template has.
 """
 
+import io
 import json
+import logging
 import os
 import platform
 import pwd
+import shutil
 import subprocess
 import sys
 import time
@@ -47,41 +50,64 @@ def check_commands(commands):
         assert ran.returncode == 0, f"'{command}' ended with {ran.returncode}:\n{ran.stdout}{ran.stderr}"
 
 
-def check_fonts(text):
-    import shutil
-
-    # Beside the prepared list, not with it, matplotlib would write one of its own.
-    shutil.copytree("/usr/share/sandglass/matplotlib", os.environ["MPLCONFIGDIR"], dirs_exist_ok=True)
-    prepared = set(os.listdir(os.environ["MPLCONFIGDIR"]))
-    assert any(name.startswith("fontlist-") for name in prepared), prepared
-    import io
-
+def check_fonts(text, complaints):
     import matplotlib
     import matplotlib.pyplot as plt
+    import seaborn
 
     assert matplotlib.get_backend().lower() == "agg", matplotlib.get_backend()
     assert matplotlib.rcParams["font.family"] == ["DejaVu Sans", "WenQuanYi Micro Hei"], matplotlib.rcParams["font.family"]
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    styles = {
+        "plain": plt.rcdefaults,
+        "ggplot": lambda: plt.style.use("ggplot"),
+        "seaborn-v0_8": lambda: plt.style.use("seaborn-v0_8"),
+        "seaborn": seaborn.set_theme,
+        "seaborn's axes": lambda: seaborn.set_style("whitegrid"),
+    }
+    for name, choose in styles.items():
+        plt.rcdefaults()
+        choose()
         figure, axes = plt.subplots()
         axes.plot([-1, 1], label=text)
         axes.set_title(text)
         axes.legend()
         out = io.BytesIO()
         figure.savefig(out, format="png")
-    assert out.getvalue().startswith(b"\x89PNG")
-    assert set(os.listdir(os.environ["MPLCONFIGDIR"])) == prepared
+        plt.close(figure)
+        assert out.getvalue().startswith(b"\x89PNG")
+        assert not complaints, f"{name}: {complaints[:5]}"
+
+
+def collect_complaints():
+    """A list that grows with each warning and each log message of that weight."""
+    complaints = []
+    handler = logging.Handler(logging.WARNING)
+    handler.emit = lambda record: complaints.append(record.getMessage())
+    logging.getLogger().addHandler(handler)
+    warnings.showwarning = lambda message, *_rest: complaints.append(str(message))
+    return complaints
 
 
 def main():
     request = json.loads(sys.argv[1])
-    os.environ["MPLCONFIGDIR"] = "/tmp/matplotlib"
-    os.mkdir("/tmp/matplotlib")
+    complaints = collect_complaints()
     check_system(request["mount_points"])
-    if request.get("glyphs"):
-        check_fonts(request["glyphs"])
+
+    # As the warmed process does it: the prepared list of fonts in a folder that can be written to.
+    config = os.environ["MPLCONFIGDIR"] = "/tmp/matplotlib"
+    os.mkdir(config)
+    if os.path.isdir("/usr/share/sandglass/matplotlib"):
+        shutil.copytree("/usr/share/sandglass/matplotlib", config, dirs_exist_ok=True)
+    prepared = {entry.name: entry.stat().st_mtime_ns for entry in os.scandir(config)}
+
     imports = check_imports(request["imports"])
+    assert not complaints, complaints[:5]
     check_commands(request["commands"])
+    if request.get("glyphs"):
+        check_fonts(request["glyphs"], complaints)
+        assert any(name.startswith("fontlist-") for name in prepared), prepared
+    # Had the prepared list been of no use, matplotlib would have written its own.
+    assert prepared == {entry.name: entry.stat().st_mtime_ns for entry in os.scandir(config)}
     print(json.dumps({"python_version": platform.python_version(), "import_seconds": imports}))
 
 

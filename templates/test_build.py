@@ -1,0 +1,257 @@
+"""The builder's decisions: no network, no root, no image."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+import build
+
+HASH = "0" * 64
+TOML = """
+description = "for a test"
+suite = "bookworm"
+aliases = ["other"]
+languages = ["python"]
+preload = []
+[debian]
+packages = ["bash"]
+[wheels]
+wanted = ["pip"]
+[prune]
+folders = []
+suffixes = []
+paths = []
+[check]
+imports = []
+commands = []
+"""
+
+
+@pytest.fixture
+def templates(tmp_path):
+    """A folder like templates/, with one template and a skeleton of one file."""
+    folder = tmp_path / "templates"
+    (folder / "small").mkdir(parents=True)
+    (folder / "skeleton/etc").mkdir(parents=True)
+    (folder / "skeleton/etc/hostname").write_text("sandglass\n")
+    (folder / "small/template.toml").write_text(TOML)
+    (folder / "small/wheels.cp311-amd64.txt").write_text(f"# by hand\npip==1.0 --hash=sha256:{HASH}\n")
+    return folder
+
+
+def load(templates, name="small"):
+    return build.Template(name, templates, machine="x86_64")
+
+
+def refusal(templates, toml):
+    (templates / "small/template.toml").write_text(toml)
+    with pytest.raises(build.BuildError) as caught:
+        load(templates)
+    return str(caught.value), caught.value.hint
+
+
+def finished_entry(cache, name, **changes):
+    entry = cache / name
+    entry.mkdir(parents=True)
+    (entry / "image.erofs").write_bytes(b"12345")
+    (entry / "manifest.json").write_text("{}")
+    description = {"format": 1, "key": name, "image": "image.erofs", "size_bytes": 5} | changes
+    (entry / "template.json").write_text(json.dumps(description))
+    return entry
+
+
+# ---- The key ----
+
+
+def test_key_is_the_same_for_the_same_inputs(templates):
+    assert load(templates).key() == load(templates).key()
+    assert len(load(templates).key()) == 24
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda folder: (folder / "small/template.toml").write_text(TOML.replace('"bash"', '"bash", "git"')),
+        lambda folder: (folder / "small/wheels.cp311-amd64.txt").write_text(f"pip==1.1 --hash=sha256:{HASH}\n"),
+        lambda folder: (folder / "small/more").write_text("a file that the build may read"),
+        lambda folder: (folder / "skeleton/etc/hostname").write_text("other\n"),
+        lambda folder: (folder / "skeleton/etc/hostname").rename(folder / "skeleton/etc/name"),
+    ],
+    ids=["toml", "lock", "new file", "skeleton", "name in the skeleton"],
+)
+def test_key_changes_with_each_input(templates, change):
+    before = load(templates).key()
+    change(templates)
+    assert load(templates).key() != before
+
+
+def test_key_changes_with_builder_and_machine(templates, monkeypatch):
+    amd64 = load(templates).key()
+    assert build.Template("small", templates, machine="aarch64").key() != amd64
+    monkeypatch.setattr(build, "BUILDER", build.BUILDER + 1)
+    assert load(templates).key() != amd64
+
+
+def test_key_ignores_the_lock_of_another_machine(templates):
+    before = load(templates).key()
+    (templates / "small/wheels.cp311-arm64.txt").write_text("")
+    assert load(templates).key() == before
+
+
+# ---- Errors ----
+
+
+def test_unknown_template_says_which_exist(templates):
+    with pytest.raises(build.BuildError) as caught:
+        load(templates, "large")
+    assert str(caught.value) == "there is no template 'large'"
+    assert caught.value.hint == "templates that exist: small"
+
+
+@pytest.mark.parametrize(
+    ("toml", "message", "hint"),
+    [
+        (TOML + "[", "template.toml: ", "TOML"),
+        (TOML.replace("preload", "preloaded"), "field 'preloaded' is not known", "preload"),
+        (TOML.replace("preload = []", ""), "field 'preload' is missing", "a list of texts"),
+        (TOML.replace('["bash"]', '"bash"'), "field 'debian.packages' is not a list of texts", "'bash'"),
+        (TOML.replace('["bash"]', "[1]"), "field 'debian.packages' is not a list of texts", "[1]"),
+        (TOML.replace("[debian]", "[debian]\nrelease = 12"), "field 'debian.release' is not known", "debian.packages"),
+        (TOML.replace("bookworm", "sarge"), "suite 'sarge' is not known", "bookworm"),
+        (TOML + "[[edit]]\npath = 'a'", "field 'edit.find' is missing", "a text"),
+    ],
+)
+def test_what_is_wrong_in_the_toml_is_named(templates, toml, message, hint):
+    said = refusal(templates, toml)
+    assert message in said[0] and hint in said[1]
+
+
+def test_lock_lines_without_a_hash_are_refused(templates):
+    (templates / "small/wheels.cp311-amd64.txt").write_text("# one\npip==1.0\n")
+    with pytest.raises(build.BuildError, match="line 2: 'pip==1.0'"):
+        load(templates).pinned()
+
+
+def test_missing_lock_says_how_to_make_it(templates):
+    with pytest.raises(build.BuildError) as caught:
+        build.Template("small", templates, machine="aarch64").pinned()
+    assert "wheels.cp311-arm64.txt" in str(caught.value) and "--lock" in caught.value.hint
+
+
+def test_an_edit_that_finds_nothing_is_an_error(tmp_path):
+    (tmp_path / "a").write_text("old text")
+    build.edit_files(tmp_path, "?", "old", "new")
+    assert (tmp_path / "a").read_text() == "new text"
+    with pytest.raises(build.BuildError, match="contains 'old'"):
+        build.edit_files(tmp_path, "?", "old", "new")
+
+
+# ---- The cache ----
+
+
+def test_a_finished_entry_is_complete_and_anything_less_is_not(tmp_path):
+    entry = finished_entry(tmp_path, "k1")
+    assert build.is_complete(entry)
+    (entry / "image.erofs").write_bytes(b"1234")
+    assert not build.is_complete(entry)
+    assert not build.is_complete(finished_entry(tmp_path, "k2", key="k1"))
+    assert not build.is_complete(tmp_path / "k3")
+    (tmp_path / "k2/template.json").write_text("{")
+    assert not build.is_complete(tmp_path / "k2")
+
+
+@pytest.mark.parametrize("name", ["code-interpreter", "base"])
+def test_nothing_is_done_when_the_image_is_there(tmp_path, name):
+    key = build.Template(name, machine="x86_64").key()
+    entry = finished_entry(tmp_path, key)
+    command = [sys.executable, build.__file__, name]
+    environment = os.environ | {"SANDGLASS_CACHE": str(tmp_path)}
+    if os.uname().machine != "x86_64":
+        pytest.skip("the shipped locks are for x86_64")
+    start = time.monotonic()
+    ran = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert time.monotonic() - start < 1  # 0.1 s on a quiet machine
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, f"{entry}\n", "")
+    assert os.readlink(tmp_path / name) == key
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([key, name])
+
+
+def test_the_name_moves_to_the_new_key(tmp_path):
+    build.point(tmp_path, "small", "k1")
+    build.point(tmp_path, "small", "k2")
+    assert os.readlink(tmp_path / "small") == "k2"
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_publishing_replaces_an_entry_as_a_whole(tmp_path):
+    old = finished_entry(tmp_path, "k1")
+    new = finished_entry(tmp_path / "work", "entry", key="k1")
+    (new / "image.erofs").write_bytes(b"newer")
+    with open(old / "image.erofs", "rb") as mounted:
+        build.publish(new, old)
+        assert mounted.read() == b"12345"
+    assert (tmp_path / "k1/image.erofs").read_bytes() == b"newer"
+
+
+def test_a_failed_build_leaves_only_its_log(tmp_path):
+    with pytest.raises(build.BuildError) as caught, build.work_folder(tmp_path, print) as work:
+        (work / "root/usr").mkdir(parents=True)
+        runner = build.Runner(tmp_path / "small.log", quiet=True)
+        runner.run(["sh", "-c", "echo no such mirror; exit 3"], "mmdebstrap", "look at the network")
+    assert "mmdebstrap failed (exit 3)" in str(caught.value) and "no such mirror" in str(caught.value)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".lock", "small.log"]
+
+
+def test_what_a_killed_build_left_is_removed(tmp_path):
+    (tmp_path / ".build-dead/root").mkdir(parents=True)
+    with build.work_folder(tmp_path, print):
+        assert not (tmp_path / ".build-dead").exists()
+
+
+# ---- The host's package sources ----
+
+
+def test_the_hosts_own_mirror_is_used(tmp_path):
+    (tmp_path / "sources.list.d").mkdir()
+    ours = "Types: deb\nURIs: http://mirror.example/debian\nSuites: bookworm bookworm-updates\nComponents: main"
+    others = "Types: deb\nURIs: http://tools.example\nSuites: bookworm\nComponents: stable"
+    (tmp_path / "sources.list.d/debian.sources").write_text(f"# ours\n{ours}\n\n{others}\n")
+    text, suffix = build.host_sources("bookworm", tmp_path)
+    assert suffix == ".sources" and ours in text and "tools.example" not in text
+    assert build.host_sources("trixie", tmp_path) is None
+
+
+def test_an_old_sources_list_is_read_too(tmp_path):
+    lines = ["deb http://mirror.example/debian bookworm main contrib", "deb http://tools.example/x nodistro main", "# deb x y"]
+    (tmp_path / "sources.list").write_text("\n".join(lines))
+    assert build.host_sources("bookworm", tmp_path) == (lines[0] + "\n", ".list")
+
+
+# ---- What is promised about the tree ----
+
+
+@pytest.mark.parametrize("mode", [0o4755, 0o2755, 0o777])
+def test_a_program_that_gives_power_is_found_and_tamed(tmp_path, mode):
+    for name, folder_mode in build.MOUNT_POINTS.items():
+        (tmp_path / name).mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).chmod(folder_mode)
+    program = tmp_path / "usr/su"
+    program.write_text("")
+    program.chmod(mode)
+    with pytest.raises(build.BuildError, match="/usr/su is"):
+        build.check_tree(tmp_path)
+    build.take_powers_away(tmp_path)
+    build.check_tree(tmp_path)
+
+
+def test_stale_bytecode_is_found(tmp_path):
+    build.make_mount_points(tmp_path)
+    (tmp_path / "module.pyc").write_bytes(b"\xa7\r\r\n" + bytes(12))
+    with pytest.raises(build.BuildError, match="module.pyc is not an unchecked-hash pyc"):
+        build.check_tree(tmp_path)
