@@ -1,0 +1,323 @@
+/*
+ * Two processes serve a command. The supervisor keeps init's uid, so user code cannot touch it, and
+ * is a child subreaper: whatever the command leaves behind, however often forked and in whatever
+ * session, comes back to it. The command's own process enters the work cgroup, then the user's
+ * walls, then runs the shell.
+ *
+ * Three ends: the command's own process ends, and what it left in the background lives on as a
+ * child of init; or the limit comes; or the answer socket hangs up. In the last two the command's
+ * process group gets SIGTERM and COMMAND_GRACE_MS, so that git or a package manager can remove its
+ * locks; then everything is stopped and killed until wait() knows of no child. An answer that says
+ * `timed_out` is never sent before.
+ *
+ * The supervisor waits in poll() only. It does not even read the pipe on which a failed start is
+ * reported before the process is reaped: between entering the user's uid and execve, user code may
+ * stop that process, and the limit must hold all the same.
+ */
+#include "init/command.h"
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "init/child.h"
+#include "init/tree.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#define ARGUMENT_LIMIT (128 * 1024 - 1) /* the kernel's MAX_ARG_STRLEN without the NUL */
+#define SCRIPT_FD 9                     /* the highest that a plain sh can close by number */
+#define FIRST_OWN_FD 10                 /* ours stay clear of those the command gets */
+#define KILL_PAUSE_MS 5                 /* between rounds of killing, unless a child ends earlier */
+#define POLL_LIMIT_MS (3600 * 1000)
+
+/* One thread for each library of linear algebra: many small processes share few cores. */
+#define THREADS "1"
+
+static char *const environment[] = {
+	"HOME=/home/user",
+	"USER=user",
+	"LOGNAME=user",
+	"SHELL=/bin/bash",
+	"PATH=/home/user/.local/bin:/usr/local/bin:/usr/bin:/bin",
+	"LANG=C.UTF-8",
+	"TZ=UTC",
+	"TERM=dumb",
+	/* nothing may wait for a key */
+	"PAGER=cat",
+	"GIT_PAGER=cat",
+	"MANPAGER=cat",
+	"SYSTEMD_PAGER=",
+	"LESS=-FRX",
+	"EDITOR=true",
+	"VISUAL=true",
+	"GIT_EDITOR=true",
+	"GIT_TERMINAL_PROMPT=0",
+	"PIP_NO_INPUT=1",
+	"PIP_DISABLE_PIP_VERSION_CHECK=1",
+	"OPENBLAS_NUM_THREADS=" THREADS,
+	"OMP_NUM_THREADS=" THREADS,
+	"MKL_NUM_THREADS=" THREADS,
+	"NUMEXPR_NUM_THREADS=" THREADS,
+	NULL,
+};
+
+enum { FD_ANSWER, FD_TEXT, FD_STDOUT, FD_STDERR };
+
+struct command {
+	const struct serve_config *config; /* not owned */
+	const int *fds;                    /* FD_*, not owned */
+	char *argument;                    /* owned; what follows `-c` */
+	int script_fd;                     /* the text when it is too long for an argument, or -1 */
+	int signal_fd;                     /* SIGCHLD */
+	int start_fds[2];                  /* pipe: the errno of a failed start */
+	pid_t pid;
+	bool has_ended;
+	struct inside_command_answer answer;
+	int64_t cpu_us;
+};
+
+/* ---- the text ---- */
+
+static bool read_exactly(int fd, char *bytes, size_t size)
+{
+	for (size_t at = 0; at < size;) {
+		ssize_t n = pread(fd, bytes + at, size - at, (off_t)at);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n == 0)
+			errno = EINVAL; /* shorter than was said */
+		if (n <= 0)
+			return false;
+		at += (size_t)n;
+	}
+	return true;
+}
+
+/* Too long for an argument: the shell reads it as a script. That keeps $0 and standard input as
+ * they are with `-c`. The script's first line closes its descriptor (the shell reads from a copy),
+ * so that the command's processes do not inherit it. */
+static bool make_script(struct command *command, const char *text, size_t size)
+{
+	static const char head[] = "exec 9<&-; ";
+	cleanup_close int fd = memfd_create("command", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (fd < 0 || !fd_write_all(fd, head, sizeof(head) - 1) || !fd_write_all(fd, text, size) ||
+		fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) <
+			0)
+		return false;
+	command->script_fd = fcntl(fd, F_DUPFD_CLOEXEC, FIRST_OWN_FD);
+	command->argument = strdup(". /proc/self/fd/9");
+	return command->script_fd >= 0 && command->argument;
+}
+
+static bool load_text(struct command *command, uint64_t size)
+{
+	if (size > COMMAND_TEXT_LIMIT) {
+		errno = E2BIG;
+		return false;
+	}
+	cleanup_free char *text = malloc(size + 1);
+	if (!text || !read_exactly(command->fds[FD_TEXT], text, size))
+		return false;
+	text[size] = '\0';
+	if (strlen(text) != size) {
+		errno = EINVAL;
+		return false;
+	}
+	if (size > ARGUMENT_LIMIT)
+		return make_script(command, text, size);
+	command->argument = TAKE(&text);
+	return true;
+}
+
+/* ---- the command's own process ---- */
+
+static bool enter_cgroups(const struct serve_config *config)
+{
+	for (unsigned i = 0; i < config->cgroup_count; i++)
+		if (write(config->cgroup_fds[i], "0", 1) != 1)
+			return false;
+	return true;
+}
+
+static void reset_signals(void)
+{
+	for (int number = 1; number < NSIG; number++)
+		signal(number, SIG_DFL); /* some cannot be set, and need not */
+	sigset_t none;
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+static bool place_descriptors(const struct command *command)
+{
+	if (dup2(command->fds[FD_STDOUT], STDOUT_FILENO) < 0 ||
+		dup2(command->fds[FD_STDERR], STDERR_FILENO) < 0)
+		return false;
+	if (command->script_fd >= 0 && dup2(command->script_fd, SCRIPT_FD) < 0)
+		return false;
+	int keep[] = { command->start_fds[1], command->script_fd >= 0 ? SCRIPT_FD : -1 };
+	return child_keep_only(keep, ARRAY_SIZE(keep));
+}
+
+static bool lock_down(const struct command *command)
+{
+	struct error err = { 0 };
+	if (command->config->lock_down(&err)) {
+		/* This is still a copy of init's memory; other user code must not look into it.
+		 * execve makes the process dumpable. */
+		prctl(PR_SET_DUMPABLE, 0);
+		return true;
+	}
+	errno = err.os_error ? err.os_error : EPERM;
+	return false;
+}
+
+static _Noreturn void run_command(const struct command *command)
+{
+	char *const arguments[] = { "/bin/sh", "-c", command->argument, NULL };
+	umask(022);
+	if (enter_cgroups(command->config) && setsid() >= 0 && place_descriptors(command) &&
+		lock_down(command) && (chdir("/workspace") == 0 || chdir("/") == 0)) {
+		reset_signals();
+		execve(arguments[0], arguments, environment);
+	}
+	int start_error = errno;
+	fd_write_all(command->start_fds[1], &start_error, sizeof(start_error));
+	_exit(127);
+}
+
+/* ---- the supervisor ---- */
+
+/* Made before the fork: the end of the process must find the descriptor there. */
+static bool prepare(struct command *command)
+{
+	sigset_t signals;
+	sigemptyset(&signals);
+	sigaddset(&signals, SIGCHLD);
+	int ends[2];
+	if (sigprocmask(SIG_BLOCK, &signals, NULL) < 0 || prctl(PR_SET_CHILD_SUBREAPER, 1) < 0 ||
+		pipe2(ends, O_CLOEXEC | O_NONBLOCK) < 0)
+		return false;
+	for (unsigned i = 0; i < 2; i++) {
+		command->start_fds[i] = fcntl(ends[i], F_DUPFD_CLOEXEC, FIRST_OWN_FD);
+		close(ends[i]);
+	}
+	command->signal_fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
+	return command->start_fds[0] >= 0 && command->start_fds[1] >= 0 && command->signal_fd >= 0;
+}
+
+static bool start(struct command *command, uint64_t size)
+{
+	if (!prepare(command) || !load_text(command, size))
+		return false;
+	command->pid = fork();
+	if (command->pid < 0)
+		return false;
+	if (command->pid == 0)
+		run_command(command);
+	free(TAKE(&command->argument));
+	const int keep[] = { command->fds[FD_ANSWER], command->signal_fd, command->start_fds[0] };
+	if (child_keep_only(keep, ARRAY_SIZE(keep)) && child_limit_capabilities(1u << CAP_KILL))
+		return true;
+	kill(command->pid, SIGKILL);
+	return false;
+}
+
+static void on_end(struct command *command, int status)
+{
+	command->has_ended = true;
+	command->answer.status = status;
+	int start_error;
+	if (read(command->start_fds[0], &start_error, sizeof(start_error)) == sizeof(start_error))
+		command->answer.start_error = start_error;
+}
+
+/* Reaps what has ended; false when there is no child left. */
+static bool reap(struct command *command)
+{
+	struct signalfd_siginfo info[8];
+	while (read(command->signal_fd, info, sizeof(info)) > 0)
+		;
+	for (;;) {
+		int status;
+		struct rusage usage;
+		pid_t pid = wait4(-1, &status, WNOHANG | __WALL, &usage);
+		if (pid <= 0)
+			return pid == 0;
+		command->cpu_us += (usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000000 +
+				   usage.ru_utime.tv_usec + usage.ru_stime.tv_usec;
+		if (pid == command->pid)
+			on_end(command, status);
+	}
+}
+
+/* Waits for a child's end, at most until then; false when nobody waits for the answer. */
+static bool wait_until(const struct command *command, int64_t due_ms)
+{
+	struct pollfd watched[] = { { .fd = command->signal_fd, .events = POLLIN },
+		{ .fd = command->fds[FD_ANSWER] } };
+	int64_t left_ms = MAX(due_ms - clock_monotonic_ms(), (int64_t)0);
+	poll(watched, ARRAY_SIZE(watched), (int)MIN(left_ms, (int64_t)POLL_LIMIT_MS));
+	return watched[1].revents == 0;
+}
+
+static void pause_for_child(const struct command *command, int64_t due_ms)
+{
+	struct pollfd watched = { .fd = command->signal_fd, .events = POLLIN };
+	poll(&watched, 1, (int)MAX(due_ms - clock_monotonic_ms(), (int64_t)0));
+}
+
+/* Ends all of it, and returns when nothing is left. */
+static void end_tree(struct command *command)
+{
+	kill(-command->pid, SIGTERM);
+	int64_t due_ms = clock_monotonic_ms() + COMMAND_GRACE_MS;
+	while (reap(command)) {
+		if (clock_monotonic_ms() >= due_ms)
+			tree_kill_descendants();
+		pause_for_child(command, MAX(due_ms, clock_monotonic_ms() + KILL_PAUSE_MS));
+	}
+}
+
+static void supervise(struct command *command, uint32_t timeout_ms)
+{
+	int64_t due_ms = timeout_ms ? clock_monotonic_ms() + timeout_ms : INT64_MAX;
+	for (;;) {
+		reap(command);
+		if (command->has_ended)
+			return;
+		command->answer.timed_out = clock_monotonic_ms() >= due_ms;
+		if (command->answer.timed_out || !wait_until(command, due_ms)) {
+			end_tree(command);
+			return;
+		}
+	}
+}
+
+void command_serve(
+	const struct serve_config *config, const struct inside_request *request, const int fds[4])
+{
+	struct command command = { .config = config,
+		.fds = fds,
+		.script_fd = -1,
+		.signal_fd = -1,
+		.start_fds = { -1, -1 } };
+	setsid();
+	if (start(&command, request->size))
+		supervise(&command, request->timeout_ms);
+	else
+		command.answer.start_error = errno;
+	command.answer.cpu_ms = (uint32_t)MIN(command.cpu_us / 1000, (int64_t)UINT32_MAX);
+	send(fds[FD_ANSWER], &command.answer, sizeof(command.answer), MSG_NOSIGNAL | MSG_DONTWAIT);
+}
