@@ -302,7 +302,7 @@ class Runner:
 
     def __init__(self, log_path, quiet):
         self.log_path = log_path
-        self.log = open(log_path, "wb", buffering=0)
+        self.log = None  # opened by the first command: until then it may be another build's
         self.quiet = quiet
         self.seconds = {}
 
@@ -327,6 +327,7 @@ class Runner:
         import resource
         import subprocess
 
+        self.log = self.log or open(self.log_path, "wb", buffering=0)
         words = ["(mounts)" if word == IN_ROOT else str(word) for word in command]
         self.log.write(f"\n$ {' '.join(words)}\n".encode())
         # Some tools close every descriptor they might have before each program they start.
