@@ -60,7 +60,8 @@ MOUNT_POINTS = {
 PRUNED = [
     "etc/apt", "etc/*.dpkg-*", "etc/dpkg/dpkg.cfg.d/*", "etc/passwd-", "etc/group-", "etc/shadow*", "etc/gshadow*",
     "etc/subuid-", "etc/subgid-", "etc/cron.daily", "etc/init.d", "etc/rc*.d", "etc/update-motd.d", "etc/motd",
-    "boot", "media", "srv", "root/.[!.]*", "run/*", "tmp/*", "var/tmp/*", "dev/*", "usr/share/info", "usr/share/lintian", "usr/share/bug",
+    "boot", "media", "srv", "root/.[!.]*", "run/*", "tmp/*", "var/tmp/*", "dev/*",
+    "usr/share/info", "usr/share/lintian", "usr/share/bug",
     "var/cache/*", "var/log/*", "var/lib/apt", "var/lib/dpkg/*-old", "var/lib/systemd", "var/backups", "var/mail",
     "usr/lib/python3.*/EXTERNALLY-MANAGED",  # pip install then goes to ~/.local, as users expect
 ]  # fmt: skip
@@ -378,7 +379,8 @@ def find_pip():
 
 def check_host(cache):
     if os.geteuid() != 0:
-        raise BuildError("building a template needs root", "run it with sudo, and SANDGLASS_CACHE set if the daemon is not root")
+        hint = "run it with sudo, and SANDGLASS_CACHE set if the daemon is not root"
+        raise BuildError("building a template needs root", hint)
     os.environ["PATH"] += ":/usr/sbin:/sbin"
     missing = [tool for tool in ("mmdebstrap", "mkfs.erofs", "unshare", "setpriv", "chroot") if not shutil.which(tool)]
     if missing:
@@ -583,7 +585,8 @@ def check_tree(root):
             wrong.append(f"/{name} is not empty")
     if wrong:
         more = f"\n  … and {len(wrong) - 20} more" if len(wrong) > 20 else ""
-        raise BuildError("the finished tree is not as promised:\n  " + "\n  ".join(wrong[:20]) + more, "correct templates/build.py")
+        said = "\n  ".join(["the finished tree is not as promised:", *wrong[:20]]) + more
+        raise BuildError(said, "correct templates/build.py")
     return count
 
 
@@ -681,7 +684,8 @@ def make_lock(template, work, runner):
     running = f"{sys.version_info[0]}.{sys.version_info[1]}"
     if running != template.python:
         # pip decides about conditional dependencies by the Python it runs on.
-        raise BuildError(f"a lock for Python {template.python} cannot be made by {running}", f"run this with python{template.python}")
+        message = f"a lock for Python {template.python} cannot be made by {running}"
+        raise BuildError(message, f"run this with python{template.python}")
     wheels = work / "wheels"
     with runner.step("fetch the newest wheels"):
         command = [*download_command(template, wheels), *template.spec["wheels"]["wanted"]]

@@ -228,9 +228,10 @@ def test_the_hosts_own_mirror_is_used(tmp_path):
 
 
 def test_an_old_sources_list_is_read_too(tmp_path):
-    lines = ["deb http://mirror.example/debian bookworm main contrib", "deb http://tools.example/x nodistro main", "# deb x y"]
-    (tmp_path / "sources.list").write_text("\n".join(lines))
-    assert build.host_sources("bookworm", tmp_path) == (lines[0] + "\n", ".list")
+    ours = "deb http://mirror.example/debian bookworm main contrib\n"
+    others = "deb http://tools.example/x nodistro main\n# deb x y\n"
+    (tmp_path / "sources.list").write_text(ours + others)
+    assert build.host_sources("bookworm", tmp_path) == (ours, ".list")
 
 
 # ---- What is promised about the tree ----
