@@ -82,7 +82,8 @@ static bool join_sandbox(struct error *err)
 }
 
 /* The child's way in. On failure it says why on its stderr pipe, which only the warden reads yet. */
-static void enter_or_exit(const struct zygote *zygote, const struct wire_packet *packet)
+static void enter_or_exit(const struct zygote *zygote, const struct wire_packet *packet,
+	const struct nursery_kernel_request *request)
 {
 	struct error err = { 0 };
 	syscall(SYS_set_robust_list, zygote->robust_head, zygote->robust_size);
@@ -90,7 +91,7 @@ static void enter_or_exit(const struct zygote *zygote, const struct wire_packet 
 	bool is_in = cgroup_enter(packet->fds + REQUEST_FDS_FIXED,
 			     packet->fd_count - REQUEST_FDS_FIXED, &err) &&
 		     arrange_descriptors(packet->fds, &err) && join_sandbox(&err) &&
-		     lockdown_user(&err);
+		     lockdown_user(request->degraded, &err);
 	if (!is_in) {
 		dprintf(2, "%s", err.message);
 		_exit(70);
@@ -103,7 +104,8 @@ static void enter_or_exit(const struct zygote *zygote, const struct wire_packet 
 }
 
 /* Clones into the sandbox. 0: in the child, settled. */
-static pid_t make_kernel(const struct zygote *zygote, const struct wire_packet *packet)
+static pid_t make_kernel(const struct zygote *zygote, const struct wire_packet *packet,
+	const struct nursery_kernel_request *request)
 {
 	struct kernel_clone_args args = {
 		.flags = CLONE_PARENT | CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID,
@@ -113,7 +115,7 @@ static pid_t make_kernel(const struct zygote *zygote, const struct wire_packet *
 		return -1;
 	long pid = syscall(SYS_clone3, &args, sizeof(args));
 	if (pid == 0) {
-		enter_or_exit(zygote, packet);
+		enter_or_exit(zygote, packet, request);
 		return 0;
 	}
 	int clone_errno = errno;
@@ -143,7 +145,7 @@ static uint32_t serve(struct zygote *zygote)
 		if (packet.size != sizeof(request) || packet.fd_count < REQUEST_FDS_FIXED + 1)
 			_exit(73);
 		memcpy(&request, packet.bytes, sizeof(request));
-		pid_t pid = make_kernel(zygote, &packet);
+		pid_t pid = make_kernel(zygote, &packet, &request);
 		if (pid == 0)
 			return request.cpus;
 		int os_error = pid < 0 ? errno : 0;

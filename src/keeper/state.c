@@ -1,0 +1,134 @@
+/*
+ * DIR, the state folder: everything the daemon writes on disk but images. The api, which runs as another
+ * user, may write in DIR/api only; `state.db` is a link into it. `secrets` is closed to it for ever.
+ *
+ *   key (0600)  address  lock  state.db -> api/state.db  api/  log/  secrets/ (0700)  templates/
+ */
+#include "base/fd.h"
+#include "base/id.h"
+#include "keeper/keeper.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <nettle/sha2.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+
+#define KEY_PREFIX "sg_"
+#define KEY_DIGITS 40
+
+static bool make_folders(const char *folder, uid_t api_uid, struct error *err)
+{
+	static const struct {
+		const char *name;
+		mode_t mode;
+	} folders[] = { { "api", 0700 }, { "log", 0700 }, { "secrets", 0700 }, { "templates", 0755 } };
+	char path[PATH_MAX + 16];
+	if (mkdir(folder, 0700) < 0 && errno != EEXIST)
+		return error_from_os(err, errno, "cannot make the state folder '%s'", folder);
+	for (size_t i = 0; i < ARRAY_SIZE(folders); i++) {
+		snprintf(path, sizeof(path), "%s/%s", folder, folders[i].name);
+		if (mkdir(path, folders[i].mode) < 0 && errno != EEXIST)
+			return error_from_os(err, errno, "cannot make '%s'", path);
+	}
+	snprintf(path, sizeof(path), "%s/api", folder);
+	if (chown(path, api_uid, api_uid) < 0)
+		return error_from_os(err, errno, "cannot give '%s' to the api's user", path);
+	snprintf(path, sizeof(path), "%s/state.db", folder);
+	if (symlink("api/state.db", path) < 0 && errno != EEXIST)
+		return error_from_os(err, errno, "cannot make '%s'", path);
+	return true;
+}
+
+static bool take_lock(struct state *state, struct error *err)
+{
+	char path[PATH_MAX + 8];
+	snprintf(path, sizeof(path), "%s/lock", state->folder);
+	state->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (state->lock_fd < 0)
+		return error_from_os(err, errno, "cannot open '%s'", path);
+	if (flock(state->lock_fd, LOCK_EX | LOCK_NB) == 0)
+		return true;
+	error_set(err, ERROR_CONFIG, "another sandglassd uses the state folder '%s'", state->folder);
+	return error_hint(err, "end that one first, or give this one a --state folder of its own");
+}
+
+static bool key_digits(const char *key, char digits[KEY_DIGITS + 1])
+{
+	const char *at = strchr(key, '_');
+	uint8_t bytes[KEY_DIGITS / 2];
+	if (!at)
+		return false;
+	snprintf(digits, KEY_DIGITS + 1, "%s", at + 1);
+	return id_from_text(digits, bytes, sizeof(bytes));
+}
+
+static void hash_digits(const char digits[KEY_DIGITS + 1], char hash[65])
+{
+	struct sha256_ctx context;
+	uint8_t digest[SHA256_DIGEST_SIZE];
+	sha256_init(&context);
+	sha256_update(&context, KEY_DIGITS, (const uint8_t *)digits);
+	sha256_digest(&context, sizeof(digest), digest);
+	id_to_text(digest, sizeof(digest), hash);
+}
+
+/* The first key is made at the first start; losing the file locks its owner out, not the daemon. */
+static bool load_key(struct state *state, struct error *err)
+{
+	char digits[KEY_DIGITS + 1], text[64];
+	cleanup_close int dir = open(state->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct error missing = { 0 };
+	cleanup_free char *key = fd_read_file(dir, "key", 256, NULL, &missing);
+	if (!key && missing.os_error != ENOENT) {
+		*err = missing;
+		return false;
+	}
+	if (!key) {
+		uint8_t bytes[KEY_DIGITS / 2];
+		id_random(bytes, sizeof(bytes));
+		id_to_text(bytes, sizeof(bytes), digits);
+		snprintf(text, sizeof(text), KEY_PREFIX "%s\n", digits);
+		if (!fd_replace_file(dir, "key", text, strlen(text), 0600, err))
+			return false;
+	} else {
+		key[strcspn(key, "\r\n")] = '\0';
+		if (!key_digits(key, digits))
+			return error_set(err, ERROR_CONFIG,
+				"'%s/key' holds no key (a prefix like sg_ and 40 hex digits)",
+				state->folder);
+	}
+	hash_digits(digits, state->key_hash);
+	return true;
+}
+
+bool state_open(struct state *state, const char *folder, uid_t api_uid, struct error *err)
+{
+	*state = (struct state){ .lock_fd = -1 };
+	if (mkdir(folder, 0700) < 0 && errno != EEXIST)
+		return error_from_os(err, errno, "cannot make the state folder '%s'", folder);
+	if (!realpath(folder, state->folder))
+		return error_from_os(err, errno, "cannot find the state folder '%s'", folder);
+	return take_lock(state, err) && make_folders(state->folder, api_uid, err) &&
+	       load_key(state, err);
+}
+
+bool state_write_address(const struct state *state, const char *address, struct error *err)
+{
+	cleanup_close int dir = open(state->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	char text[320];
+	int size = snprintf(text, sizeof(text), "http://%s\n", address);
+	return fd_replace_file(dir, "address", text, (size_t)size, 0644, err);
+}
+
+void state_close(struct state *state)
+{
+	char path[PATH_MAX + 16];
+	if (state->lock_fd < 0)
+		return;
+	snprintf(path, sizeof(path), "%s/address", state->folder);
+	unlink(path);
+	fd_close(&state->lock_fd);
+}

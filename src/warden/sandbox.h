@@ -1,0 +1,49 @@
+/*
+ * A sandbox: one init in namespaces of its own, one slice of ids, one box of limits, up to
+ * KERNELS_A_SANDBOX kernels.
+ *
+ *   STARTING --init says ready--> LIVE --release, init's death--> ENDING --all reaped--> gone
+ */
+#ifndef WARDEN_SANDBOX_H
+#define WARDEN_SANDBOX_H
+
+#include "warden/kernel.h"
+#include "warden/warden.h"
+
+enum sandbox_state { SANDBOX_STARTING, SANDBOX_LIVE, SANDBOX_ENDING };
+
+struct sandbox {
+	struct warden *warden; /* not owned */
+	struct list link;      /* in warden->sandboxes */
+	struct template *template; /* not owned: outlives every sandbox */
+	struct sandbox_id id;
+	char name[SANDBOX_ID_TEXT]; /* the id as text: log, cgroup */
+	struct wire_limits limits;
+	enum sandbox_state state;
+	enum sandbox_end end;  /* why it is ending */
+	uint32_t slice;
+	uint32_t claim_serial;
+	pid_t init_pid;        /* 0 once reaped */
+	int init_status;
+	int init_pidfd;        /* owned */
+	int control_fd;        /* owned: our end of init's control socket */
+	struct loop_source control;
+	struct loop_timer timer; /* start-up limit; then: try to remove the box again */
+	unsigned removal_tries;
+	uint64_t oom_seen;     /* the counter when it was last looked at */
+	struct kernel *kernels[KERNELS_A_SANDBOX]; /* owned; NULL: free slot */
+};
+
+/* Starts one; CLAIMED or FAILED goes to the api later. */
+bool sandbox_start(struct warden *warden, const struct warden_claim *claim, struct error *err);
+struct sandbox *sandbox_find(struct warden *warden, const struct sandbox_id *id);
+/* Kills all of it; SANDBOX_ENDED goes out once nothing is left. Idempotent. */
+void sandbox_end(struct sandbox *sandbox, enum sandbox_end reason);
+bool sandbox_on_exit(struct warden *warden, pid_t pid, int status);
+/* Called by a kernel that is gone; may free the sandbox. */
+void sandbox_on_kernel_gone(struct sandbox *sandbox);
+void sandbox_usage(const struct sandbox *sandbox, struct warden_usage *ret_usage);
+/* The claim as it holds: for CLAIMED and SANDBOX_ITEM. */
+struct warden_claim sandbox_describe(const struct sandbox *sandbox, uint16_t op, uint32_t serial);
+
+#endif

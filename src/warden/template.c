@@ -1,0 +1,260 @@
+/*
+ * Zygotes. Each is exec'd in the nursery's user and pid namespace (setns into a sandbox's pid namespace
+ * is refused from a pid namespace beside it), in mount, net, ipc and uts namespaces of its own, on the
+ * image, with an empty environment and CAP_SYS_ADMIN as its only capability.
+ *
+ * A zygote that dies is started anew; running kernels are unharmed. One that never got warm is given up
+ * after a few tries, and requests for it fail with what there is to say.
+ */
+#include "warden/template.h"
+
+#include "base/fd.h"
+#include "base/log.h"
+#include "jail/lockdown.h"
+#include "jail/mounts.h"
+#include "jail/process.h"
+#include "warden/kernel.h"
+#include "warden/sandbox.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#define WARM_LIMIT_MS 60000
+#define AGAIN_MS 200
+#define GIVE_UP_AFTER 3
+#define ZYGOTE_WORDS 64
+
+static void template_start(struct template *template);
+
+/* In the child: onto the image, without power but CAP_SYS_ADMIN, and exec. */
+static void become_zygote(const struct template *template, int control_fd)
+{
+	struct error err = { 0 };
+	struct warden *warden = template->warden;
+	char preload[NURSERY_PRELOAD_SIZE], *save = NULL;
+	char *words[ZYGOTE_WORDS] = { (char *)template->about.program, "-I", "-X", "frozen_modules=on",
+		"/usr/lib/sandglass/python/zygote.py" };
+	unsigned count = 5;
+	int groups[CGROUP_HIERARCHIES];
+	unsigned group_count;
+	memcpy(preload, template->about.preload, sizeof(preload));
+	for (char *word = strtok_r(preload, " ", &save); word && count < ZYGOTE_WORDS - 1;
+		word = strtok_r(NULL, " ", &save))
+		words[count++] = word;
+	lockdown_signals();
+	if (!cgroup_entry(&warden->cgroups, "zygote", groups, &group_count, &err) ||
+		!cgroup_enter(groups, group_count, &err) ||
+		!process_keep_descriptors(&control_fd, 1, &err) ||
+		!mounts_enter_zygote(template->about.name, &err) ||
+		!process_close_standard(false, &err) ||
+		!lockdown_bounding_set(LOCKDOWN_CAP(CAP_SYS_ADMIN), &err)) {
+		log_error("zygote.start", NULL, &err);
+		_exit(1);
+	}
+	static char *const nothing[] = { NULL };
+	execve(words[0], words, nothing);
+	error_from_os(&err, errno, "cannot execute '%s' of the image", words[0]);
+	log_error("zygote.start", NULL, &err);
+	_exit(1);
+}
+
+static void fail_waiting(struct template *template, const char *why)
+{
+	struct error err;
+	error_set(&err, ERROR_KERNEL_START, "%s", why);
+	while (!list_is_empty(&template->waiting)) {
+		struct kernel *kernel = LIST_FIRST(&template->waiting, struct kernel, link);
+		list_remove(&kernel->link);
+		kernel_on_failed(kernel, &err);
+	}
+}
+
+static void ask(struct template *template, struct kernel *kernel)
+{
+	struct error err = { 0 };
+	const struct sandbox *sandbox = kernel->sandbox;
+	int fds[WIRE_FDS] = { sandbox->init_pidfd, kernel->inner_frames_fd, kernel->inner_out_fd,
+		kernel->inner_err_fd };
+	unsigned groups;
+	struct nursery_kernel_request request = {
+		.serial = ++template->next_serial,
+		.cpus = (sandbox->limits.cpu_milli + 999) / 1000,
+		.degraded = template->warden->setup.degraded,
+	};
+	bool is_sent = cgroup_box_work_entry(
+		&template->warden->cgroups, sandbox->name, fds + 4, &groups, &err);
+	if (is_sent) {
+		is_sent = wire_send(
+			template->zygote_fd, &request, sizeof(request), fds, 4 + groups, &err);
+		for (unsigned i = 0; i < groups; i++)
+			fd_close(&fds[4 + i]);
+	}
+	kernel->zygote_serial = request.serial;
+	if (is_sent)
+		return;
+	list_remove(&kernel->link);
+	error_context(&err, "the template's zygote cannot be asked");
+	err.code = ERROR_KERNEL_START;
+	kernel_on_failed(kernel, &err);
+}
+
+void template_make_kernel(struct template *template, struct kernel *kernel)
+{
+	list_append(&template->waiting, &kernel->link);
+	kernel->zygote_serial = 0;
+	if (template->is_warm)
+		ask(template, kernel);
+	else if (template->failures >= GIVE_UP_AFTER)
+		fail_waiting(template, "the template's zygote does not start; see the daemon's log");
+}
+
+static void on_answer(struct template *template, const struct nursery_kernel_answer *answer)
+{
+	if (answer->serial == 0) {
+		loop_timer_stop(&template->timer);
+		template->is_warm = true;
+		template->failures = 0;
+		log_write(LOG_INFO, "zygote.warm", NULL, "template '%s' is warm", template->about.name);
+		LIST_EACH (&template->waiting, struct kernel, link, kernel)
+			ask(template, kernel);
+		keeper_link_check_ready(template->warden);
+		return;
+	}
+	LIST_EACH (&template->waiting, struct kernel, link, kernel) {
+		if (kernel->zygote_serial != answer->serial)
+			continue;
+		struct error err;
+		list_remove(&kernel->link);
+		if (answer->pid > 0) {
+			kernel_on_made(kernel, answer->pid);
+			return;
+		}
+		error_from_os(&err, answer->os_error, "the zygote could not make the kernel");
+		err.code = ERROR_KERNEL_START;
+		kernel_on_failed(kernel, &err);
+		return;
+	}
+	if (answer->pid > 0) /* nobody waits for it any more */
+		kill(answer->pid, SIGKILL);
+}
+
+static void on_zygote(struct loop_source *source, uint32_t events)
+{
+	struct template *template = CONTAINER_OF(source, struct template, source);
+	struct wire_packet packet;
+	struct error err = { 0 };
+	enum wire_result result = wire_receive(source->fd, &packet, &err);
+	if (result == WIRE_NOTHING)
+		return;
+	if (result == WIRE_GOT && packet.size == sizeof(struct nursery_kernel_answer) &&
+		packet.fd_count == 0) {
+		struct nursery_kernel_answer answer;
+		memcpy(&answer, packet.bytes, sizeof(answer));
+		on_answer(template, &answer);
+		return;
+	}
+	if (result == WIRE_GOT)
+		wire_packet_deinit(&packet);
+	loop_forget(source); /* it is ending: its exit does the rest */
+	if (template->zygote_pid > 0)
+		kill(template->zygote_pid, SIGKILL);
+}
+
+static void on_warming_too_long(struct loop_timer *timer)
+{
+	struct template *template = CONTAINER_OF(timer, struct template, timer);
+	log_write(LOG_ERROR, "zygote.slow", NULL, "template '%s' did not get warm within %d s",
+		template->about.name, WARM_LIMIT_MS / 1000);
+	if (template->zygote_pid > 0)
+		kill(template->zygote_pid, SIGKILL);
+}
+
+static void on_start_again(struct loop_timer *timer)
+{
+	template_start(CONTAINER_OF(timer, struct template, timer));
+}
+
+static void template_start(struct template *template)
+{
+	struct error err = { 0 };
+	int ends[2] = { -1, -1 };
+	if (wire_pair(ends, &err)) {
+		template->zygote_pid = process_clone(
+			CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS, NULL, &err);
+		if (template->zygote_pid == 0)
+			become_zygote(template, ends[1]);
+		fd_close(&ends[1]);
+	}
+	template->is_warm = false;
+	if (template->zygote_pid > 0 && fd_set_nonblocking(ends[0], true) &&
+		loop_watch(&template->warden->loop, &template->source, ends[0], EPOLLIN, on_zygote,
+			&err)) {
+		template->zygote_fd = ends[0];
+		loop_timer_start(&template->warden->loop, &template->timer, WARM_LIMIT_MS,
+			on_warming_too_long);
+		return;
+	}
+	log_error("zygote.start", NULL, &err);
+	fd_close(&ends[0]);
+	loop_timer_start(&template->warden->loop, &template->timer, 1000, on_start_again);
+}
+
+bool template_add(
+	struct warden *warden, const struct nursery_template *about, int mount_fd, struct error *err)
+{
+	bool is_attached = mounts_attach_image(mount_fd, about->name, err);
+	close(mount_fd);
+	if (!is_attached)
+		return false;
+	struct template *template = calloc(1, sizeof(*template));
+	if (!template)
+		return error_no_memory(err);
+	*template = (struct template){ .warden = warden, .about = *about, .zygote_fd = -1 };
+	list_init(&template->waiting);
+	list_append(&warden->templates, &template->link);
+	template_start(template);
+	return true;
+}
+
+struct template *template_find(struct warden *warden, const char *name)
+{
+	LIST_EACH (&warden->templates, struct template, link, template)
+		if (!strcmp(template->about.name, name))
+			return template;
+	return NULL;
+}
+
+bool template_on_exit(struct warden *warden, pid_t pid, int status)
+{
+	LIST_EACH (&warden->templates, struct template, link, template) {
+		if (template->zygote_pid != pid)
+			continue;
+		log_write(LOG_ERROR, "zygote.ended", NULL, "the zygote of '%s' ended, status 0x%x",
+			template->about.name, (unsigned)status);
+		loop_forget(&template->source);
+		fd_close(&template->zygote_fd);
+		template->zygote_pid = 0;
+		if (!template->is_warm)
+			template->failures++;
+		template->is_warm = false;
+		fail_waiting(template, "the template's zygote ended; it is started again");
+		keeper_link_check_ready(warden);
+		int64_t delay_ms = template->failures >= GIVE_UP_AFTER ? 10000 : AGAIN_MS;
+		loop_timer_start(&warden->loop, &template->timer, delay_ms, on_start_again);
+		return true;
+	}
+	return false;
+}
+
+bool templates_are_settled(const struct warden *warden)
+{
+	LIST_EACH (&warden->templates, struct template, link, template)
+		if (!template->is_warm && template->failures < GIVE_UP_AFTER)
+			return false;
+	return true;
+}

@@ -1,0 +1,38 @@
+/*
+ * A template as the warden knows it: an image attached to the nursery, and its zygote, the warmed
+ * process from which its kernels come. How a kernel comes to be is behind template_make_kernel alone.
+ */
+#ifndef WARDEN_TEMPLATE_H
+#define WARDEN_TEMPLATE_H
+
+#include "warden/warden.h"
+
+struct kernel;
+
+struct template {
+	struct warden *warden; /* not owned */
+	struct list link;      /* in warden->templates */
+	struct nursery_template about;
+	pid_t zygote_pid;      /* 0: none running */
+	int zygote_fd;         /* owned; -1 */
+	struct loop_source source;
+	struct loop_timer timer; /* warming takes too long; or: start again */
+	bool is_warm;
+	unsigned failures;     /* in a row, before it was ever warm */
+	uint32_t next_serial;
+	struct list waiting;   /* struct kernel.link: not asked for yet, or not answered yet */
+};
+
+/* Attaches the image (takes the descriptor) and starts the zygote. */
+bool template_add(
+	struct warden *warden, const struct nursery_template *about, int mount_fd, struct error *err);
+struct template *template_find(struct warden *warden, const char *name);
+/* Asks for a process of the kernel, whose ends of pipes and socket are passed on; kernel_on_made or
+ * kernel_on_failed follows, unless the kernel is taken out of `waiting` before. */
+void template_make_kernel(struct template *template, struct kernel *kernel);
+/* Was it this one's zygote? Then it is started again. */
+bool template_on_exit(struct warden *warden, pid_t pid, int status);
+/* All warm, or failed often enough to be given up. */
+bool templates_are_settled(const struct warden *warden);
+
+#endif

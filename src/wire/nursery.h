@@ -1,0 +1,74 @@
+/*
+ * Messages between keeper and warden, and the first words of zygotes and inits to the warden. All fixed
+ * sizes, over SOCK_SEQPACKET. The keeper sends SETUP, then TEMPLATE and LAYER, then API; the warden
+ * answers READY when every zygote is warm or has failed.
+ */
+#ifndef WIRE_NURSERY_H
+#define WIRE_NURSERY_H
+
+#include "wire/channel.h"
+#include "wire/requests.h"
+
+#include <stdint.h>
+
+#define NURSERY_VERSION 1
+#define NURSERY_PRELOAD_SIZE 512
+#define NURSERY_PROGRAM_SIZE 128
+
+enum nursery_op {
+	/* keeper -> warden */
+	NURSERY_SETUP = 1,  /* descriptors: [0] init's program, [1..] cgroup folders (4, or 1 on v2) */
+	NURSERY_LAYER,      /* descriptors: [0] mount of the runner layer */
+	NURSERY_TEMPLATE,   /* descriptors: [0] mount of the image */
+	NURSERY_API,        /* descriptors: [0] a fresh channel to a fresh api */
+	NURSERY_STOP,       /* end: kill all sandboxes, remove their groups, exit */
+	/* warden -> keeper */
+	NURSERY_READY = 64, /* all templates are warm, or have failed for good */
+};
+
+struct nursery_plain { /* LAYER, API, STOP, READY */
+	struct wire_header header;
+};
+
+struct nursery_setup {
+	struct wire_header header;
+	uint32_t is_cgroup_v2;
+	uint32_t slices;            /* sandboxes at once at most */
+	uint32_t degraded;          /* LOCKDOWN_WITHOUT_*: layers the operator does without */
+	uint32_t reserved;
+	struct wire_limits defaults; /* where a claim says 0 */
+	struct wire_limits caps;     /* the most a claim may ask for */
+};
+
+struct nursery_template {
+	struct wire_header header;
+	char name[TEMPLATE_NAME_SIZE];
+	char program[NURSERY_PROGRAM_SIZE];   /* absolute path of Python in the image */
+	char preload[NURSERY_PRELOAD_SIZE];   /* modules to import, separated by blanks */
+};
+
+/* First packet of an init on its control socket, towards the warden. */
+struct nursery_init_ready {
+	uint32_t is_ready; /* 0: message says why not; init exits */
+	char message[256];
+	char hint[192];
+};
+
+/* Warden -> zygote: make a kernel. Descriptors: [0] pidfd of the sandbox's init, [1] the kernel's
+ * socket, [2] stdout, [3] stderr, [4..7] cgroup.procs files to enter. */
+struct nursery_kernel_request {
+	uint32_t serial;
+	uint32_t cpus; /* cores of the share, rounded up: what os.cpu_count() says */
+	uint32_t degraded; /* as in SETUP */
+	uint32_t reserved;
+};
+
+/* Zygote -> warden. The first has serial 0: "I am parked". */
+struct nursery_kernel_answer {
+	uint32_t serial;
+	int32_t pid; /* as the nursery sees it; 0: failed */
+	int32_t os_error;
+	uint32_t reserved;
+};
+
+#endif
