@@ -27,7 +27,7 @@ static void put(const char *name, const char *text)
 {
 	char path[128];
 	snprintf(path, sizeof(path), "%s/%s", folder, name);
-	FILE *file = fopen(path, "w");
+	FILE *file = fopen(path, "we");
 	assert_non_null(file);
 	fputs(text, file);
 	fclose(file);

@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
@@ -129,6 +130,7 @@ static bool read_stdin(struct buf *code, struct error *err)
 /* The code as JSON text; NULL and err when there is none that can be sent. */
 static json_t *read_code(const struct run *run, struct error *err)
 {
+	assert(run->code_text || run->file); /* parse() saw to it */
 	cleanup_buf struct buf code = buf_make(CODE_LIMIT);
 	if (run->code_text) {
 		if (!buf_append_text(&code, run->code_text))
@@ -440,6 +442,7 @@ int run_command(int argc, char **argv)
 	int status = parse(&run, argc, argv);
 	if (status != EXIT_OK)
 		return status;
+	assert(run.figures.folder);
 	run.shows_progress = isatty(STDERR_FILENO);
 
 	struct error err = { 0 };
