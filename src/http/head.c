@@ -103,7 +103,7 @@ static bool check_request_line(struct http_request *request, const char *url, co
 	size_t method_size = strlen(method);
 	const char *target_end = url + strlen(request->raw_target);
 	if (!is_token(method, method_size) || url != method + method_size + 1 ||
-		version != target_end + 1)
+		version != target_end + 1 || strchr(request->raw_target, ' '))
 		return error_set(err, ERROR_INVALID, "the request line is malformed");
 	return true;
 }
@@ -175,6 +175,8 @@ bool head_read(struct http_request *request, struct MHD_Connection *mhd, const c
 		return error_no_memory(err);
 	if (!is_clean || !read_content_length(request, err))
 		return false;
+	if (strcmp(version, MHD_HTTP_VERSION_1_0) != 0 && !http_request_header(request, "Host"))
+		return error_set(err, ERROR_INVALID, "there is no Host header");
 	const char *expect = http_request_header(request, "Expect");
 	request->is_expecting = expect && strcasecmp(expect, "100-continue") == 0;
 	return true;

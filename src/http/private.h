@@ -40,6 +40,7 @@ struct http_server {
 	struct loop_timer timer;    /* when the library wants to run next */
 	struct list requests;       /* all, by their link */
 	struct list due;            /* by due_link: seen to when the library is out of the way */
+	unsigned calls;             /* of our functions by the library: whether it gets on */
 	bool is_running, is_woken, is_ending;
 };
 

@@ -102,6 +102,7 @@ static bool is_cut_short(const struct http_request *request)
 static ssize_t on_fetch(void *cls, uint64_t position, char *bytes, size_t size)
 {
 	struct http_request *request = cls;
+	request->server->calls++;
 	if (request->is_gone || request->is_aborted || is_cut_short(request))
 		return MHD_CONTENT_READER_END_WITH_ERROR;
 	size_t taken = ring_take(&request->ring, bytes, size);

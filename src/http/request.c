@@ -249,7 +249,9 @@ static enum MHD_Result on_whole(struct http_request *request)
 enum MHD_Result request_on_access(void *cls, struct MHD_Connection *mhd, const char *url,
 	const char *method, const char *version, const char *bytes, size_t *size, void **context)
 {
+	struct http_server *server = cls;
 	struct http_request *request = *context;
+	server->calls++;
 	if (!request || request->is_gone)
 		return MHD_NO; /* out of memory when it began; or nobody is there: close */
 	if (!request->has_head)

@@ -21,6 +21,11 @@
 
 /* Turns of the library in a row before the rest of the loop has its own. */
 #define MOST_TURNS 16
+/* With nothing but a piece of a chunk's head that is larger than its buffer, 0.9.75 is always busy
+ * and gets nowhere. So after turns in which it called none of our functions it is let run only now
+ * and then; the connection ends when its body has stalled for long enough. */
+#define MOST_QUIET_TURNS 2
+#define QUIET_PAUSE_MS 2
 /* Bytes may be reported after the library has answered them: within this time of an answer they
  * are not taken for the beginning of another head. */
 #define ECHO_MS 1000
@@ -39,32 +44,37 @@ static void settle_due(struct http_server *server)
 
 static void server_on_due(struct loop_timer *timer);
 
-/* Starts the timer for when the library wants to run next; true if that is now. */
-static bool is_library_busy(struct http_server *server)
+/* When the library wants to run next, or -1. */
+static int64_t library_delay_ms(struct http_server *server)
 {
-	MHD_UNSIGNED_LONG_LONG timeout_ms;
-	if (MHD_get_timeout(server->daemon, &timeout_ms) != MHD_YES) {
-		loop_timer_stop(&server->timer);
-		return false;
-	}
-	int64_t delay_ms = (int64_t)MIN(timeout_ms, (MHD_UNSIGNED_LONG_LONG)3600000);
-	loop_timer_start(server->config.loop, &server->timer, delay_ms, server_on_due);
-	return timeout_ms == 0;
+	MHD_UNSIGNED_LONG_LONG delay_ms;
+	if (server->is_woken)
+		return 0;
+	if (MHD_get_timeout(server->daemon, &delay_ms) != MHD_YES)
+		return -1;
+	return (int64_t)MIN(delay_ms, (MHD_UNSIGNED_LONG_LONG)3600000);
 }
 
 static void server_run(struct http_server *server)
 {
-	bool is_busy = true;
+	int64_t delay_ms = 0;
+	unsigned quiet_turns = 0;
 	server->is_running = true;
-	for (unsigned turn = 0; is_busy && turn < MOST_TURNS; turn++) {
+	for (unsigned turn = 0; turn < MOST_TURNS && delay_ms == 0; turn++) {
+		unsigned calls = server->calls;
 		server->is_woken = false;
 		MHD_run(server->daemon);
 		settle_due(server);
-		is_busy = is_library_busy(server) || server->is_woken;
+		delay_ms = library_delay_ms(server);
+		quiet_turns = server->calls == calls ? quiet_turns + 1 : 0;
+		if (delay_ms == 0 && quiet_turns > MOST_QUIET_TURNS && !server->is_woken)
+			delay_ms = QUIET_PAUSE_MS;
 	}
 	server->is_running = false;
-	if (server->is_woken)
-		server_wake(server);
+	if (delay_ms >= 0)
+		loop_timer_start(server->config.loop, &server->timer, delay_ms, server_on_due);
+	else
+		loop_timer_stop(&server->timer);
 }
 
 static void server_on_due(struct loop_timer *timer)
@@ -80,8 +90,8 @@ static void server_on_library(struct loop_source *source, uint32_t events)
 void server_wake(struct http_server *server)
 {
 	server->is_woken = true;
-	if (!server->is_running && !server->is_ending)
-		loop_timer_start(server->config.loop, &server->timer, 0, server_on_due);
+	if (!server->is_running && !server->is_ending) /* long due: before the loop waits again */
+		loop_timer_start_at(server->config.loop, &server->timer, 0, server_on_due);
 }
 
 /* ---- connections ---- */
@@ -108,11 +118,11 @@ static void connection_on_hang_up(struct http_connection *connection)
 {
 	struct http_request *request = connection->request;
 	connection->is_hung_up = true;
-	if (!request || !request->has_head || request->is_finished)
-		return; /* what is under way may still be read by a client that only sends no more
-			 */
+	if (request && request->is_finished)
+		return; /* its answer may still be read, by a client that only sends no more */
 	shutdown(connection->source.fd, SHUT_RDWR);
-	request_lose(request);
+	if (request && request->has_head)
+		request_lose(request);
 }
 
 static void connection_on_ready(struct loop_source *source, uint32_t events)
@@ -160,12 +170,15 @@ static void connection_free(struct http_connection *connection)
 static void on_connection(void *cls, struct MHD_Connection *mhd, void **context,
 	enum MHD_ConnectionNotificationCode code)
 {
+	struct http_server *server = cls;
+	server->calls++;
 	if (code == MHD_CONNECTION_NOTIFY_STARTED) {
-		*context = connection_new(cls, mhd);
+		*context = connection_new(server, mhd);
 		return;
 	}
 	connection_free(*context);
 	*context = NULL;
+	server->is_woken = true; /* it only listens for the next one when it runs again */
 }
 
 static struct http_connection *connection_of(struct MHD_Connection *mhd)
@@ -180,6 +193,7 @@ static void *on_request_line(void *cls, const char *target, struct MHD_Connectio
 	struct http_connection *connection = connection_of(mhd);
 	if (!connection)
 		return NULL;
+	connection->server->calls++;
 	connection->request = request_new(connection, target);
 	if (!connection->stall.loop)
 		connection_set_deadline(connection, HTTP_STALL_SECONDS);
@@ -200,8 +214,11 @@ static void on_completed(
 	*context = NULL;
 	if (!request)
 		return;
+	connection->server->calls++;
 	connection->request = NULL;
 	connection->answered_ms = clock_monotonic_ms();
+	if (connection->is_hung_up) /* the library misses a hang-up that came with the last bytes */
+		shutdown(connection->source.fd, SHUT_RDWR);
 	connection_set_deadline(connection, 0);
 	request_on_completed(request, code == MHD_REQUEST_TERMINATED_COMPLETED_OK);
 }
@@ -216,10 +233,10 @@ static struct MHD_Daemon *start_library(struct http_server *server)
 		request_on_access, server, MHD_OPTION_LISTEN_SOCKET, config->listen_fd,
 		MHD_OPTION_CONNECTION_LIMIT, config->connections,
 		MHD_OPTION_CONNECTION_MEMORY_LIMIT, HTTP_CONNECTION_MEMORY,
-		MHD_OPTION_CONNECTION_TIMEOUT, idle_seconds, MHD_OPTION_STRICT_FOR_CLIENT, 1,
-		MHD_OPTION_NOTIFY_CONNECTION, on_connection, server, MHD_OPTION_NOTIFY_COMPLETED,
-		on_completed, server, MHD_OPTION_URI_LOG_CALLBACK, on_request_line, server,
-		MHD_OPTION_UNESCAPE_CALLBACK, on_unescape, server, MHD_OPTION_END);
+		MHD_OPTION_CONNECTION_TIMEOUT, idle_seconds, MHD_OPTION_NOTIFY_CONNECTION,
+		on_connection, server, MHD_OPTION_NOTIFY_COMPLETED, on_completed, server,
+		MHD_OPTION_URI_LOG_CALLBACK, on_request_line, server, MHD_OPTION_UNESCAPE_CALLBACK,
+		on_unescape, server, MHD_OPTION_END);
 }
 
 struct http_server *http_server_new(const struct http_config *config, struct error *err)
