@@ -15,6 +15,7 @@ import sys
 from collections import deque
 
 from . import loops
+from .interrupts import gate
 
 FUTURE_FLAGS = 0
 for _name in __future__.all_feature_names:
@@ -31,7 +32,10 @@ _sources, _sources_size = deque(), 0
 def _keep_source(name: str, text: str) -> None:
     """Let tracebacks and inspect.getsource find the lines of the cell."""
     global _sources_size
-    linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
+    lines = text.splitlines(keepends=True)
+    if lines and not lines[-1].endswith("\n"):
+        lines[-1] += "\n"
+    linecache.cache[name] = (len(text), None, lines, name)
     _sources.append((name, len(text)))
     _sources_size += len(text)
     while _sources_size > SOURCES_MAX and len(_sources) > 1:
@@ -132,6 +136,7 @@ class Cell:
 
 def run(shell, source: str, name: str) -> None:
     """Run the cell. To be called through the gate; whatever goes wrong comes out as exception."""
+    gate.raise_missed()
     events = shell.events
     events.trigger("pre_execute")
     info = _tell_pre_run(shell, source) if events.callbacks["pre_run_cell"] or events.callbacks["post_run_cell"] else None

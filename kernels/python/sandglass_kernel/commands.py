@@ -15,7 +15,9 @@ import site
 import socket
 import subprocess
 import sys
+import time
 
+from .interrupts import gate
 from .streams import order, streams
 
 SHELL = "/bin/bash"
@@ -25,16 +27,20 @@ NO_NETWORK = "pip: this sandbox has no network, so packages cannot be fetched. U
 
 
 def _stop(child: subprocess.Popen) -> None:
-    for number in (signal.SIGINT, signal.SIGKILL):
-        try:
-            os.killpg(child.pid, number)
-        except ProcessLookupError:
-            pass
-        try:
-            child.wait(GRACE_SECONDS)
-            return
-        except subprocess.TimeoutExpired:
-            continue
+    """Ask the group to end, then make it: a shell's background jobs do not listen to SIGINT."""
+    _kill_group(child, signal.SIGINT)
+    end = time.monotonic() + GRACE_SECONDS
+    while os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None and time.monotonic() < end:
+        time.sleep(0.002)
+    _kill_group(child, signal.SIGKILL)  # the leader is not reaped yet, so its number still means this group
+    child.wait()
+
+
+def _kill_group(child: subprocess.Popen, number: int) -> None:
+    try:
+        os.killpg(child.pid, number)
+    except ProcessLookupError:
+        pass
 
 
 def run(command, *, input_fd=subprocess.DEVNULL, keep_out=False, keep_err=False, pass_fds=(), merge=False):
@@ -44,23 +50,32 @@ def run(command, *, input_fd=subprocess.DEVNULL, keep_out=False, keep_err=False,
     err = subprocess.STDOUT if merge else subprocess.PIPE if keep_err or caught else None
     streams.flush()
     by_shell = isinstance(command, str)
-    child = subprocess.Popen(command, shell=by_shell, executable=SHELL if by_shell else None, stdin=input_fd,
-                             stdout=out, stderr=err, process_group=0, pass_fds=pass_fds)
+    started = []  # filled while interrupts are held back, so that no child is ever lost
+
+    def start():
+        started.append(subprocess.Popen(
+            command, shell=by_shell, executable=SHELL if by_shell else None, stdin=input_fd, stdout=out, stderr=err,
+            process_group=0, pass_fds=pass_fds))
+
     try:
+        gate.hold(start)
+        gate.raise_missed()
         if out is None and err is None:
-            child.wait()
+            started[0].wait()
             kept_out = kept_err = b""
         else:
-            kept_out, kept_err = child.communicate()
+            kept_out, kept_err = started[0].communicate()
     except BaseException:
-        _stop(child)
+        for child in started:
+            if child.returncode is None:
+                gate.hold(_stop, child)
         raise
     kept_out, kept_err = kept_out or b"", kept_err or b""
     if caught and not keep_out:
         sys.stdout.write(kept_out.decode("utf-8", "replace"))
     if caught and not keep_err and not merge:
         sys.stderr.write(kept_err.decode("utf-8", "replace"))
-    return child.returncode, kept_out, kept_err
+    return started[0].returncode, kept_out, kept_err
 
 
 def system(shell, command: str) -> None:

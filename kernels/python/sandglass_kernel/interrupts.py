@@ -4,7 +4,8 @@ A SIGINT means: stop the cell. It must reach user code wherever that runs, also 
 must never tear our own work: frames, tracebacks, the end of a cell. Flags would leave gaps of a few byte codes.
 So the stack itself tells: the handler walks up from the interrupted frame, and only if it finds the frame of
 Gate.call does it raise. All user code is run through there, and nothing else is. Raising in Gate.call itself,
-just before or after the user's code, is harmless for the same reason.
+just before or after the user's code, is harmless for the same reason. What must not be torn although it is called by
+user code goes through Gate.hold; an interrupt that comes meanwhile is remembered.
 """
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ class Gate:
 
     def __init__(self):
         self.is_running = False  # a cell has been taken and is not yet done
-        self.missed = False      # an interrupt came while it ran, but outside of the gate
+        self.missed = False      # an interrupt came while it ran, but could not be delivered
         self._socket_fd = -1
 
     def install(self, socket_fd: int) -> None:
@@ -38,10 +39,17 @@ class Gate:
 
     def call(self, function, *args):
         """Call user code, or code that may call some."""
+        return function(*args)
+
+    def hold(self, function, *args):
+        """Call what must be whole. To be followed by raise_missed()."""
+        return function(*args)
+
+    def raise_missed(self) -> None:
+        """Deliver an interrupt that came when it could not be. To be called inside of the gate."""
         if self.missed:
             self.missed = False
             raise KeyboardInterrupt
-        return function(*args)
 
     def call_between_cells(self, function, *args):
         """The same for tasks that live on after their cell: these are stopped only if they keep a cell waiting."""
@@ -52,6 +60,8 @@ class Gate:
             code = frame.f_code
             if code is _CALL:
                 raise KeyboardInterrupt
+            if code is _HOLD:
+                break
             if code is _CALL_BETWEEN:
                 if self.cell_is_waiting():
                     raise KeyboardInterrupt
@@ -66,6 +76,7 @@ class Gate:
         return bool(waiter.poll(0))
 
 
+_HOLD = Gate.hold.__code__
 _CALL = Gate.call.__code__
 _CALL_BETWEEN = Gate.call_between_cells.__code__
 

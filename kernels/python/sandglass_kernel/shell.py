@@ -7,6 +7,7 @@ built in the zygote and a session must be able to become a file.
 from __future__ import annotations
 
 import builtins
+import fnmatch
 import os
 import sys
 import types
@@ -19,7 +20,7 @@ from IPython.core.formatters import DisplayFormatter
 from IPython.core.history import HistoryManager
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.lib import pretty
-from traitlets.config import Config
+from traitlets.config import Config, Configurable
 
 from . import bundles, commands, figures, tracebacks
 from .wire import CLEAR, DISPLAY, RESULT, UPDATE, wire
@@ -131,13 +132,33 @@ class Quitter:
         return f"{self._name}() ends the cell; the session goes on"
 
 
+class Memory(dict):
+    """Stands for IPython's database of bookmarks and stored variables; lives as long as the session."""
+
+    def keys(self, pattern="*"):
+        return fnmatch.filter(super().keys(), pattern)
+
+
+class InlineBackend(Configurable):
+    """`%config InlineBackend.figure_format = ...` is a line models like to write; it changes nothing here."""
+
+    figure_format = traitlets.Any("png").tag(config=True)
+    figure_formats = traitlets.Any(("png",)).tag(config=True)
+    print_figure_kwargs = traitlets.Any({}).tag(config=True)
+    rc = traitlets.Any({}).tag(config=True)
+    close_figures = traitlets.Any(True).tag(config=True)
+
+
 class Shell(InteractiveShell):
+    db = None  # a Memory; not the property of the base, which opens files
     format_errors = traitlets.Any(None)  # a list while an object is being formatted
 
     def __init__(self, **kwargs):
         self.on_error = tracebacks.show  # what to do with an error that IPython wants shown
         self.budget = bundles.Budget()
         super().__init__(**kwargs)
+        self.db = Memory()
+        self.configurables.append(InlineBackend(parent=self))
 
     # ---------------------------------------------------- set-up: nothing on disk, no terminal
 
@@ -261,7 +282,7 @@ def build() -> Shell:
         config=config, user_module=main, user_ns=main.__dict__, displayhook_class=Hook, display_pub_class=Publisher,
         colors="nocolor", enable_tip=False, autocall=0, history_length=0, cache_size=KEPT_RESULTS)
     shell.builtin_trap.__enter__()
-    sys.displayhook = shell.displayhook
+    shell.display_trap.__enter__()
     figures._publish = lambda data: shell.display_pub.publish(data)
     tracebacks.hide_folder(os.path.dirname(IPython.__file__))
     tracebacks.hide_folder(os.path.dirname(traitlets.__file__))

@@ -202,6 +202,13 @@ class Kernel:
         for fd in (self.out, self.err):
             while self._read_one(fd):
                 pass
+        log = self.current.log  # what was in the pipes at DONE belongs before it
+        done = next(entry for entry in log if entry[0] == "done")
+        log.remove(done)
+        texts = [(n, entry) for n, entry in enumerate(log) if n and entry[0] == log[n - 1][0] in ("stdout", "stderr")]
+        for n, entry in reversed(texts):
+            log[n - 1:n + 1] = [(entry[0], log[n - 1][1] + entry[1])]
+        log.append(done)
         return self.current
 
     def run(self, code: str, seconds: float = PATIENCE) -> Run:
