@@ -86,7 +86,7 @@ static bool send_layer(struct keeper *keeper, struct error *err)
 {
 	char path[PATH_MAX + 16];
 	struct nursery_plain order = { 0 };
-	snprintf(path, sizeof(path), "%s/kernels", keeper->own_folder);
+	snprintf(path, sizeof(path), "%s/layer", keeper->own_folder);
 	cleanup_close int fd =
 		mounts_layer(path, "usr/lib/sandglass", image_owner(keeper), err);
 	return fd >= 0 && send_order(keeper, &order, sizeof(order), NURSERY_LAYER, &fd, 1, err);
