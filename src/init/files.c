@@ -14,7 +14,6 @@
 #include <errno.h>
 #include <limits.h>
 #include <string.h>
-#include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 
@@ -27,14 +26,14 @@ static void describe(struct inside_file_answer *answer, const struct stat *statu
 
 /* ---- read ---- */
 
-/* Never more than was stated; less where the file shrank or the reader is gone. */
+/* Never more than was stated; less where the file shrank or the reader is gone. Copied: sendfile()
+ * into a unix socket takes twice as long, measured on 6.18. */
 static void send_content(int answer_fd, int fd, uint64_t size)
 {
+	static char bytes[FILES_CHUNK];
 	while (size > 0) {
-		ssize_t n = sendfile(answer_fd, fd, NULL, MIN(size, (uint64_t)FILES_CHUNK * 16));
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
+		ssize_t n = read(fd, bytes, MIN(size, (uint64_t)sizeof(bytes)));
+		if (n <= 0 || !answer_send(answer_fd, bytes, (size_t)n))
 			return;
 		size -= (uint64_t)n;
 	}
