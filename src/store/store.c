@@ -58,7 +58,7 @@ static bool read_version(struct store *store, int *ret_version, struct error *er
 
 static bool migrate(struct store *store, struct error *err)
 {
-	int version;
+	int version = 0;
 	if (!read_version(store, &version, err))
 		return false;
 	if (version > store_version()) {

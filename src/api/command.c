@@ -1,0 +1,331 @@
+/*
+ * See command.h. When init has told the end, the pipes are read until they are empty: what the
+ * command itself wrote is in them by then. Children that live on may hold the pipes; they are
+ * waited for only DRAIN_MS, since nobody knows whether they will ever write again.
+ */
+#include "api/command.h"
+
+#include "api/fields.h"
+#include "api/inside.h"
+#include "base/clock.h"
+#include "base/fd.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+#define TEXT_LIMIT ((size_t)1 << 20)
+#define DRAIN_MS 50
+#define SLACK_MS 10000 /* init's clock decides; this one is for when it fails */
+#define DESCRIPTORS 3
+#define READ_SIZE ((size_t)32 * 1024)
+#define READS_A_TURN 8
+
+/* ---- starting ---- */
+
+bool command_read_body(struct call *call, uint32_t *limit_ms, json_t **ret_body,
+	const char **ret_text, size_t *ret_size, struct error *err)
+{
+	static const char *const known[] = { "cmd", "timeout_seconds", NULL };
+	int64_t limit = *limit_ms;
+	size_t size;
+	const char *text = http_request_body(call->request, &size);
+	*ret_text = NULL;
+	*ret_body = fields_parse(text, size, known, err);
+	if (!*ret_body || !fields_text(*ret_body, "cmd", ret_text, ret_size, err))
+		return false;
+	if (!*ret_text || *ret_size == 0)
+		return error_set(err, ERROR_INVALID, "'cmd' is empty");
+	if (*ret_size > TEXT_LIMIT)
+		return error_set(err, ERROR_TOO_LARGE, "'cmd' is larger than 1 MiB");
+	if (memchr(*ret_text, '\0', *ret_size))
+		return error_set(err, ERROR_INVALID, "'cmd' must not hold a NUL");
+	if (!fields_scaled(*ret_body, "timeout_seconds", COMMAND_LIMIT_S, 1000, &limit, err))
+		return false;
+	*limit_ms = (uint32_t)limit;
+	return true;
+}
+
+/* The text in a memfd that nobody can change any more; -1 and err. */
+static int seal_text(const char *text, size_t size, struct error *err)
+{
+	cleanup_close int fd = memfd_create("command", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (fd < 0 || !fd_write_all(fd, text, size) ||
+		fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL) <
+			0) {
+		error_from_os(err, errno, "cannot hand over the command");
+		return -1;
+	}
+	lseek(fd, 0, SEEK_SET);
+	return fd_take(&fd);
+}
+
+enum { ANSWER, TEXT, STDOUT, STDERR, SENT };
+
+/* Makes the descriptors: `theirs` go along, `ours` stay. All of both are closed on failure. */
+static bool make_descriptors(
+	const char *text, size_t size, int theirs[SENT], int ours[SENT], struct error *err)
+{
+	int pair[2], pipe_ends[2];
+	for (int i = 0; i < SENT; i++)
+		theirs[i] = ours[i] = -1;
+	if (!inside_pair(SOCK_SEQPACKET, pair, err))
+		return false;
+	ours[ANSWER] = pair[0];
+	theirs[ANSWER] = pair[1];
+	for (int i = STDOUT; i <= STDERR; i++) {
+		if (pipe2(pipe_ends, O_CLOEXEC) < 0)
+			return error_from_os(err, errno, "cannot make a pipe");
+		ours[i] = pipe_ends[0];
+		theirs[i] = pipe_ends[1];
+		fd_set_nonblocking(ours[i], true);
+	}
+	theirs[TEXT] = seal_text(text, size, err);
+	return theirs[TEXT] >= 0;
+}
+
+static void close_all(int fds[SENT])
+{
+	for (int i = 0; i < SENT; i++)
+		fd_close(&fds[i]);
+}
+
+static void on_answer(struct loop_source *source, uint32_t events);
+static void on_stream(struct loop_source *source, uint32_t events);
+static void on_patience(struct loop_timer *timer);
+
+static void on_sandbox_end(struct guest *guest, const struct error *why)
+{
+	struct command *command = CONTAINER_OF(guest, struct command, guest);
+	command->owner->on_end(command, COMMAND_SANDBOX);
+}
+
+/* Takes the descriptors out of `ours` one by one, so that what is left is the caller's to close. */
+static bool watch_all(struct command *command, int ours[SENT], struct error *err)
+{
+	struct loop_source *sources[SENT] = { [ANSWER] = &command->answer,
+		[STDOUT] = &command->streams[0].source,
+		[STDERR] = &command->streams[1].source };
+	for (int i = 0; i < SENT; i++) {
+		if (!sources[i])
+			continue;
+		if (!loop_watch(&command->api->loop, sources[i], ours[i], EPOLLIN,
+			    i == ANSWER ? on_answer : on_stream, err)) {
+			sources[i]->fd = -1;
+			return false;
+		}
+		ours[i] = -1;
+	}
+	return true;
+}
+
+static bool ask(struct command *command, struct sandbox *sandbox, const char *text, size_t size,
+	struct error *err)
+{
+	int theirs[SENT], ours[SENT];
+	struct inside_request request = {
+		.op = INSIDE_COMMAND, .size = size, .timeout_ms = command->limit_ms
+	};
+	bool is_asked = make_descriptors(text, size, theirs, ours, err) &&
+			inside_ask(sandbox, &request, theirs, SENT, err) &&
+			watch_all(command, ours, err);
+	close_all(theirs);
+	close_all(ours);
+	return is_asked;
+}
+
+struct command *command_start(struct sandbox *sandbox, const char *text, size_t size,
+	uint32_t limit_ms, const struct command_owner *owner, void *state, struct error *err)
+{
+	if (!api_take_descriptors(sandbox->api, DESCRIPTORS, err))
+		return NULL;
+	struct command *command = calloc(1, sizeof(*command));
+	if (!command) {
+		api_return_descriptors(sandbox->api, DESCRIPTORS);
+		return error_no_memory(err);
+	}
+	*command = (struct command){ .owner = owner,
+		.state = state,
+		.api = sandbox->api,
+		.answer.fd = -1,
+		.streams = { { command, { .fd = -1 } }, { command, { .fd = -1 } } },
+		.limit_ms = limit_ms,
+		.begun_us = clock_monotonic_us() };
+	if (!guest_enter(&command->guest, sandbox, on_sandbox_end, err) ||
+		!ask(command, sandbox, text, size, err)) {
+		command_free(command);
+		return NULL;
+	}
+	loop_timer_start(
+		&command->api->loop, &command->patience, (int64_t)limit_ms + SLACK_MS, on_patience);
+	return command;
+}
+
+static void close_source(struct loop_source *source)
+{
+	loop_forget(source);
+	fd_close(&source->fd);
+}
+
+void command_free(struct command *command)
+{
+	guest_leave(&command->guest);
+	loop_timer_stop(&command->patience);
+	close_source(&command->answer);
+	close_source(&command->streams[0].source);
+	close_source(&command->streams[1].source);
+	api_return_descriptors(command->api, DESCRIPTORS);
+	free(command);
+}
+
+/* ---- output ---- */
+
+static bool is_drained(const struct command *command)
+{
+	return command->streams[0].source.fd < 0 && command->streams[1].source.fd < 0;
+}
+
+/* The pipes are not even watched meanwhile: a hang-up would be told again and again. */
+static void pause_reading(struct command *command)
+{
+	command->is_paused = true;
+	for (unsigned i = 0; i < 2; i++)
+		loop_forget(&command->streams[i].source);
+}
+
+/* Reads once; false when there is nothing more now. */
+static bool read_once(struct command *command, unsigned which)
+{
+	struct loop_source *source = &command->streams[which].source;
+	if (source->fd < 0 || command->is_paused)
+		return false;
+	ssize_t n;
+	do
+		n = read(source->fd, command->api->frame, READ_SIZE);
+	while (n < 0 && errno == EINTR);
+	if (n < 0 && errno == EAGAIN)
+		return false;
+	if (n <= 0) {
+		close_source(source);
+		return false;
+	}
+	if (!command->owner->on_output(command, which, command->api->frame, (size_t)n))
+		pause_reading(command);
+	return true;
+}
+
+static void read_some(struct command *command, unsigned which)
+{
+	for (unsigned n = 0; n < READS_A_TURN && read_once(command, which); n++)
+		;
+}
+
+/* After the end: all is read, or will be soon, or nobody can tell. */
+static void finish_when_drained(struct command *command)
+{
+	if (command->is_paused)
+		return;
+	if (is_drained(command))
+		command->owner->on_end(command, COMMAND_ENDED);
+}
+
+static void on_stream(struct loop_source *source, uint32_t events)
+{
+	struct command_stream *stream = CONTAINER_OF(source, struct command_stream, source);
+	struct command *command = stream->command;
+	read_some(command, (unsigned)(stream - command->streams));
+	if (command->has_result)
+		finish_when_drained(command);
+}
+
+static void begin_draining(struct command *command)
+{
+	for (unsigned i = 0; i < 2; i++)
+		read_some(command, i);
+	if (!command->is_paused)
+		loop_timer_start(&command->api->loop, &command->patience, DRAIN_MS, on_patience);
+	finish_when_drained(command);
+}
+
+static void watch_again(struct command_stream *stream)
+{
+	struct loop_source *source = &stream->source;
+	int fd = source->fd;
+	if (fd < 0)
+		return;
+	struct error err = { 0 };
+	if (!loop_watch(&stream->command->api->loop, source, fd, EPOLLIN, on_stream, &err))
+		source->fd = fd; /* it is closed with the command */
+}
+
+void command_resume(struct command *command)
+{
+	command->is_paused = false;
+	for (unsigned i = 0; i < 2; i++)
+		watch_again(&command->streams[i]);
+	if (command->has_result)
+		begin_draining(command); /* may free the command */
+}
+
+/* ---- the end ---- */
+
+static void on_answer(struct loop_source *source, uint32_t events)
+{
+	struct command *command = CONTAINER_OF(source, struct command, answer);
+	ssize_t n;
+	do
+		n = recv(source->fd, &command->result, sizeof(command->result), MSG_DONTWAIT);
+	while (n < 0 && errno == EINTR);
+	if (n < 0 && errno == EAGAIN)
+		return;
+	close_source(source);
+	if (n != (ssize_t)sizeof(command->result))
+		return command->owner->on_end(command, COMMAND_LOST);
+	command->has_result = true;
+	begin_draining(command);
+}
+
+static void on_patience(struct loop_timer *timer)
+{
+	struct command *command = CONTAINER_OF(timer, struct command, patience);
+	if (!command->has_result)
+		return command->owner->on_end(command, COMMAND_LOST);
+	for (unsigned i = 0; i < 2; i++)
+		read_some(command, i);
+	if (!command->is_paused)
+		return command->owner->on_end(command, COMMAND_ENDED);
+}
+
+int command_exit_code(const struct command *command)
+{
+	int status = command->result.status;
+	if (WIFSIGNALED(status))
+		return 128 + WTERMSIG(status);
+	return WEXITSTATUS(status);
+}
+
+void command_problem(const struct command *command, enum command_end end, struct error *err)
+{
+	*err = (struct error){ 0 };
+	double limit_s = command->limit_ms / 1000.0;
+	bool is_late =
+		clock_monotonic_us() - command->begun_us >= command->limit_ms * (int64_t)1000;
+	if (end == COMMAND_SANDBOX) {
+		error_set(err, ERROR_SANDBOX_ENDED, "the sandbox ended while the command ran");
+	} else if (end == COMMAND_LOST && !is_late) {
+		error_set(err, ERROR_COMMAND_START, "the command was lost before it ended");
+	} else if (end == COMMAND_LOST || command->result.timed_out) {
+		error_set(err, ERROR_COMMAND_TIMEOUT,
+			"command timeout after %g s: it was ended, with all it had started",
+			limit_s);
+		error_hint(err, "ask for more time with 'timeout_seconds'");
+	} else if (command->result.start_error) {
+		error_set(err, ERROR_COMMAND_START, "the command could not be started: %s",
+			strerror(command->result.start_error));
+		if (command->result.start_error == EAGAIN)
+			error_hint(err, "the sandbox's limit of processes is reached");
+	}
+}

@@ -1,0 +1,67 @@
+/*
+ * One shell command in a sandbox: started by init, its two pipes read here, its end told by init on
+ * a socket of its own. What is done with the output is the owner's: captured (exec.c) or streamed
+ * (exec_stream.c). Closing the socket early cancels the command and all its children.
+ */
+#ifndef API_COMMAND_H
+#define API_COMMAND_H
+
+#include "api/call.h"
+#include "api/sandbox.h"
+#include "wire/inside.h"
+
+#include <jansson.h>
+
+#define COMMAND_LIMIT_S 86400
+
+struct command;
+
+enum command_end {
+	COMMAND_ENDED,   /* `result` says how */
+	COMMAND_LOST,    /* no word came about its end */
+	COMMAND_SANDBOX, /* its sandbox ended */
+};
+
+struct command_owner {
+	/* False: no room now; the bytes are kept, and reading stops until command_resume. */
+	bool (*on_output)(struct command *command, unsigned stream, const char *bytes, size_t size);
+	/* Exactly once; the last call. The owner frees the command with command_free. */
+	void (*on_end)(struct command *command, enum command_end end);
+};
+
+struct command_stream {
+	struct command *command;   /* owner of this */
+	struct loop_source source; /* its descriptor is owned; -1: at its end */
+};
+
+struct command {
+	const struct command_owner *owner;
+	void *state; /* the owner's */
+	struct api *api;
+	struct guest guest;
+	struct loop_source answer;        /* its descriptor is owned */
+	struct command_stream streams[2]; /* stdout, stderr */
+	struct inside_command_answer result;
+	bool has_result, is_paused;
+	uint32_t limit_ms;
+	int64_t begun_us;
+	struct loop_timer patience;
+};
+
+/* Reads "cmd" and "timeout_seconds"; `limit_ms` holds the default. */
+bool command_read_body(struct call *call, uint32_t *limit_ms, json_t **ret_body,
+	const char **ret_text, size_t *ret_size, struct error *err);
+/* NULL and err: nothing was started. */
+struct command *command_start(struct sandbox *sandbox, const char *text, size_t size,
+	uint32_t limit_ms, const struct command_owner *owner, void *state, struct error *err);
+/* There is room again: reads on. */
+void command_resume(struct command *command);
+/* Cancels what still runs. */
+void command_free(struct command *command);
+/* 128 + signal for one that was killed. */
+int command_exit_code(const struct command *command);
+/* What to answer when it has no exit code to tell: too late, lost, not started. ERROR_NONE: it
+ * ended. */
+void command_problem(const struct command *command, enum command_end end, struct error *err);
+
+#endif

@@ -1,0 +1,196 @@
+/*
+ * POST /exec/stream: a command whose output is sent as server-sent events while it comes. Each
+ * event is one line of ASCII JSON, cut between characters. A client that reads slowly stops the
+ * reading of the pipes, and so in the end the command; nothing is dropped.
+ */
+#include "api/answer.h"
+#include "api/command.h"
+#include "api/fields.h"
+#include "api/routes.h"
+
+#include <string.h>
+
+#define DEFAULT_MS 900000
+#define BEAT_MS 10000
+
+struct streaming {
+	struct call *call;       /* not owned */
+	struct command *command; /* owned; NULL once it has ended */
+	struct utf8 states[2];
+	struct buf held; /* owned: an event for which there was no room */
+	struct loop_timer beat;
+};
+
+static void streaming_free(struct streaming *streaming)
+{
+	if (streaming->command)
+		command_free(streaming->command);
+	loop_timer_stop(&streaming->beat);
+	buf_deinit(&streaming->held);
+	free(streaming);
+}
+
+/* ---- events ---- */
+
+static struct writer begin_event(const char *name)
+{
+	struct writer writer = writer_make();
+	writer.is_ascii = true;
+	writer.is_failed = !buf_printf(&writer.buf, "event: %s\ndata: ", name);
+	writer_open(&writer, NULL, '{');
+	return writer;
+}
+
+/* Sends it, or keeps it for when there is room; false in the second case. */
+static bool send_event(struct streaming *streaming, struct writer *writer)
+{
+	struct http_request *request = streaming->call->request;
+	writer_close(writer, '}');
+	writer->is_failed = writer->is_failed || !buf_append_text(&writer->buf, "\n\n");
+	bool is_sent = !writer->is_failed && streaming->held.size == 0 &&
+		       http_stream_write(request, writer->buf.bytes, writer->buf.size);
+	if (!is_sent && !writer->is_failed)
+		buf_append(&streaming->held, writer->buf.bytes, writer->buf.size);
+	writer_deinit(writer);
+	return is_sent;
+}
+
+static const char *const stream_names[] = { "stdout", "stderr" };
+
+static bool send_chunk(struct streaming *streaming, unsigned stream, const char *bytes, size_t size)
+{
+	struct writer writer = begin_event(stream_names[stream]);
+	writer_string_begin(&writer, "chunk");
+	size_t empty = writer.buf.size;
+	writer_chars(&writer, &streaming->states[stream], bytes, size);
+	if (writer.buf.size == empty) { /* only the beginning of a character */
+		writer_deinit(&writer);
+		return true;
+	}
+	writer_string_cut(&writer);
+	return send_event(streaming, &writer);
+}
+
+/* A character that never came to its end. */
+static void send_broken_ends(struct streaming *streaming)
+{
+	for (unsigned stream = 0; stream < 2; stream++) {
+		if (streaming->states[stream].left == 0)
+			continue;
+		struct writer writer = begin_event(stream_names[stream]);
+		writer_string_begin(&writer, "chunk");
+		writer_string_end(&writer, &streaming->states[stream]);
+		send_event(streaming, &writer);
+	}
+}
+
+/* ---- the command ---- */
+
+static bool on_output(struct command *command, unsigned stream, const char *bytes, size_t size)
+{
+	return send_chunk(command->state, stream, bytes, size);
+}
+
+static void send_end(struct streaming *streaming, const struct error *problem)
+{
+	struct writer writer = begin_event(problem->code ? "error" : "exit");
+	if (problem->code) {
+		writer_text(&writer, "error", problem->message);
+		writer_text(&writer, "code", error_word(problem->code));
+	} else {
+		writer_int(&writer, "exit_code", command_exit_code(streaming->command));
+	}
+	send_event(streaming, &writer);
+}
+
+static void finish(struct streaming *streaming)
+{
+	struct call *call = streaming->call;
+	call->on_gone = NULL;
+	call->is_answered = true;
+	http_stream_end(call->request);
+	streaming_free(streaming);
+}
+
+/* Where there is no room for the last event, the stream ends when it has gone out. */
+static void on_end(struct command *command, enum command_end end)
+{
+	struct streaming *streaming = command->state;
+	struct error problem;
+	command_problem(command, end, &problem);
+	send_broken_ends(streaming);
+	send_end(streaming, &problem);
+	streaming->command = NULL;
+	command_free(command);
+	if (streaming->held.size == 0)
+		finish(streaming);
+}
+
+static const struct command_owner owner = { .on_output = on_output, .on_end = on_end };
+
+/* ---- the client ---- */
+
+static void on_drain(struct http_request *request)
+{
+	struct call *call = http_request_data(request);
+	if (call->is_answered)
+		return;
+	struct streaming *streaming = call->state;
+	if (!http_stream_write(request, streaming->held.bytes, streaming->held.size))
+		return;
+	streaming->held.size = 0;
+	if (streaming->command)
+		command_resume(streaming->command);
+	else
+		finish(streaming);
+}
+
+static void on_gone(struct call *call)
+{
+	call->is_answered = true;
+	http_stream_end(call->request);
+	streaming_free(call->state);
+}
+
+static void on_beat(struct loop_timer *timer)
+{
+	struct streaming *streaming = CONTAINER_OF(timer, struct streaming, beat);
+	static const char beat[] = ": still running\n\n";
+	if (streaming->held.size == 0)
+		http_stream_write(streaming->call->request, beat, sizeof(beat) - 1);
+	loop_timer_start(&streaming->call->api->loop, timer, BEAT_MS, on_beat);
+}
+
+static bool start(struct call *call, struct error *err)
+{
+	uint32_t limit_ms = DEFAULT_MS;
+	const char *text;
+	size_t size;
+	cleanup_json json_t *body = NULL;
+	if (!command_read_body(call, &limit_ms, &body, &text, &size, err))
+		return false;
+	struct streaming *streaming = calloc(1, sizeof(*streaming));
+	if (!streaming)
+		return error_no_memory(err), false;
+	streaming->call = call;
+	streaming->held = buf_make(WRITER_LIMIT);
+	streaming->command =
+		command_start(call->sandbox, text, size, limit_ms, &owner, streaming, err);
+	if (!streaming->command) {
+		streaming_free(streaming);
+		return false;
+	}
+	call->state = streaming;
+	call->on_gone = on_gone;
+	http_stream_on_drain(call->request, on_drain);
+	http_stream_start(call->request, 200, "text/event-stream; charset=utf-8", -1);
+	loop_timer_start(&call->api->loop, &streaming->beat, BEAT_MS, on_beat);
+	return true;
+}
+
+void commands_stream(struct call *call)
+{
+	struct error err = { 0 };
+	if (!start(call, &err))
+		answer_error(call, &err);
+}

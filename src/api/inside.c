@@ -1,0 +1,78 @@
+/* See inside.h. */
+#include "api/inside.h"
+
+#include "base/fd.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+
+bool inside_ask(struct sandbox *sandbox, struct inside_request *request, const int *fds,
+	unsigned fd_count, struct error *err)
+{
+	static uint32_t serial;
+	struct error failure = { 0 };
+	request->version = INSIDE_VERSION;
+	request->serial = ++serial;
+	if (wire_send(sandbox->init_fd, request, sizeof(*request), fds, fd_count, &failure))
+		return true;
+	if (failure.os_error == EAGAIN || failure.os_error == ETOOMANYREFS)
+		return error_set(err, ERROR_BUSY, "the sandbox takes no further request right now");
+	return error_set(err, ERROR_SANDBOX_ENDED, "the sandbox is ending");
+}
+
+void inside_sweep(struct sandbox *sandbox, uint32_t session)
+{
+	struct inside_request request = { .op = INSIDE_SWEEP, .session = session };
+	if (session > 1 && sandbox->init_fd >= 0)
+		inside_ask(sandbox, &request, NULL, 0, NULL);
+}
+
+bool inside_pair(int type, int ret_ends[2], struct error *err)
+{
+	if (socketpair(AF_UNIX, type | SOCK_CLOEXEC, 0, ret_ends) < 0)
+		return error_from_os(err, errno, "cannot make a socket pair");
+	fd_set_nonblocking(ret_ends[0], true);
+	return true;
+}
+
+bool inside_error(uint32_t code, int os_error, const char *path, struct error *err)
+{
+	switch (code) {
+	case INSIDE_NOT_FOUND:
+		return error_set(err, ERROR_FILE_NOT_FOUND, "'%.180s' does not exist", path);
+	case INSIDE_IS_DIRECTORY:
+		return error_set(err, ERROR_FILE_IS_DIRECTORY, "'%.180s' is a folder", path);
+	case INSIDE_NOT_DIRECTORY:
+		return error_set(err, ERROR_FILE_NOT_DIRECTORY,
+			"'%.180s' is no folder, or leads through a file", path);
+	case INSIDE_FORBIDDEN:
+		return error_set(err, ERROR_FILE_FORBIDDEN,
+			"the sandbox's user may not do that with '%.180s'", path);
+	case INSIDE_SPECIAL:
+		return error_set(err, ERROR_FILE_SPECIAL,
+			"'%.180s' is neither an ordinary file nor a folder", path);
+	case INSIDE_LOOP:
+		return error_set(
+			err, ERROR_FILE_LOOP, "'%.180s' goes through too many links", path);
+	case INSIDE_BAD_PATH:
+		return error_set(
+			err, ERROR_FILE_PATH, "'%.180s' is not absolute or too long", path);
+	case INSIDE_NO_SPACE:
+		error_set(err, ERROR_FILE_NO_SPACE,
+			"no space for '%.180s': the sandbox's files limit is reached", path);
+		return error_hint(err, "delete files, or create a sandbox with larger "
+				       "limits.files_mb or limits.inodes");
+	case INSIDE_ABORTED:
+		return error_set(err, ERROR_INVALID,
+			"the upload of '%.180s' was not complete; nothing was changed", path);
+	case INSIDE_BUSY:
+		error_set(
+			err, ERROR_BUSY, "the sandbox has no process left to serve '%.180s'", path);
+		return error_hint(err, "its limit of processes is reached; end some of them");
+	}
+	error_set(err, ERROR_FILE_FAILED, "cannot do that with '%.180s': %s", path,
+		os_error > 0 ? strerrordesc_np(os_error) : "the call was cut off");
+	return false;
+}

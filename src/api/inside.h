@@ -1,0 +1,20 @@
+/* Asking a sandbox's init: one packet a request, the answer comes on a socket that goes along. */
+#ifndef API_INSIDE_H
+#define API_INSIDE_H
+
+#include "api/sandbox.h"
+#include "wire/inside.h"
+
+/* Fills in the version and sends. The descriptors stay the caller's. False and err: nothing was
+ * asked; sandbox.busy where init has too much to do. */
+bool inside_ask(struct sandbox *sandbox, struct inside_request *request, const int *fds,
+	unsigned fd_count, struct error *err);
+/* Kills what a dead kernel left behind: all of its session, as seen inside. Nothing for 0. */
+void inside_sweep(struct sandbox *sandbox, uint32_t session);
+/* A connected pair: [0] is ours and does not block, [1] goes along. `type`: SOCK_STREAM,
+ * SOCK_SEQPACKET. */
+bool inside_pair(int type, int ret_ends[2], struct error *err);
+/* The answer's error in the API's words; `path` is quoted. */
+bool inside_error(uint32_t code, int os_error, const char *path, struct error *err);
+
+#endif

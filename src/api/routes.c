@@ -1,0 +1,278 @@
+/*
+ * A request is judged at its head, before a byte of its body is looked at: host, origin, key,
+ * route, content type, sandbox. So a stranger learns nothing but 401, and the owner of another
+ * sandbox gets the same 404 as for one that never was.
+ */
+#include "api/routes.h"
+
+#include "api/answer.h"
+#include "api/hosts.h"
+#include "api/sandbox.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+static void not_built(struct call *call)
+{
+	struct error err;
+	error_set(&err, ERROR_NOT_IMPLEMENTED, "%s %s is planned and not built yet",
+		call->route->method, call->route->pattern);
+	error_hint(&err, "GET /v1/capabilities says what this version can do");
+	answer_error(call, &err);
+}
+
+#define BOX "/v1/sandboxes/{id}"
+
+static const struct route routes[] = {
+	{ "GET", "/healthz", health_get, ROUTE_OPEN },
+	{ "GET", "/version", version_get, ROUTE_OPEN },
+	{ "GET", "/v1/capabilities", capabilities_get, 0 },
+
+	{ "POST", "/v1/sandboxes", sandboxes_create, 0 },
+	{ "GET", "/v1/sandboxes", sandboxes_list, 0 },
+	{ "GET", BOX, sandboxes_get, 0 },
+	{ "DELETE", BOX, sandboxes_delete, 0 },
+	{ "GET", BOX "/lifecycle", lifecycle_get, 0 },
+	{ "PATCH", BOX "/lifecycle", lifecycle_patch, 0 },
+
+	{ "POST", BOX "/repl/sessions", sessions_create, ROUTE_USE },
+	{ "GET", BOX "/repl/sessions", sessions_list, 0 },
+	{ "DELETE", BOX "/repl/sessions/{sid}", sessions_delete, ROUTE_USE },
+	{ "POST", BOX "/repl/sessions/{sid}/run", sessions_run, ROUTE_USE },
+
+	{ "POST", BOX "/exec", commands_exec, ROUTE_USE },
+	{ "POST", BOX "/exec/stream", commands_stream, ROUTE_USE | ROUTE_QUERY_KEY },
+
+	{ "GET", BOX "/fs", files_read, ROUTE_USE },
+	{ "PUT", BOX "/fs", files_write, ROUTE_USE | ROUTE_RAW },
+	{ "DELETE", BOX "/fs", files_delete, ROUTE_USE },
+	{ "GET", BOX "/fs/dir", files_list, 0 },
+	{ "GET", BOX "/fs/stat", files_stat, 0 },
+
+	{ "POST", BOX "/pause", not_built, 0 },
+	{ "POST", BOX "/resume", not_built, 0 },
+	{ "POST", BOX "/hibernate", not_built, 0 },
+	{ "POST", BOX "/stop", not_built, 0 },
+	{ "POST", BOX "/wake", not_built, 0 },
+	{ "POST", BOX "/start", not_built, 0 },
+	{ "POST", BOX "/snapshots", not_built, 0 },
+	{ "POST", BOX "/fork", not_built, 0 },
+	{ "POST", BOX "/fork-tree", not_built, 0 },
+	{ "POST", BOX "/promote", not_built, 0 },
+	{ "POST", BOX "/repl", not_built, 0 },
+	{ "GET", BOX "/logs", not_built, 0 },
+	{ "GET", BOX "/events", not_built, 0 },
+	{ "GET", BOX "/metrics", not_built, 0 },
+	{ "GET", BOX "/ports", not_built, 0 },
+	{ "POST", BOX "/ports", not_built, 0 },
+	{ "DELETE", BOX "/ports/{}", not_built, 0 },
+	{ "", BOX "/proxy/*", not_built, 0 },
+	{ "POST", BOX "/preview-token", not_built, 0 },
+	{ "GET", BOX "/ssh", not_built, 0 },
+	{ "GET", BOX "/exec/pty", not_built, 0 },
+	{ "GET", BOX "/exec/ws", not_built, 0 },
+	{ "POST", BOX "/mcp", not_built, 0 },
+	{ "POST", "/v1/mcp", not_built, 0 },
+	{ "POST", "/mcp", not_built, 0 },
+	{ "GET", "/v1/repl/languages", not_built, 0 },
+	{ "GET", "/v1/snapshots", not_built, 0 },
+	{ "GET", "/v1/snapshots/{}", not_built, 0 },
+	{ "DELETE", "/v1/snapshots/{}", not_built, 0 },
+	{ "GET", "/v1/templates", not_built, 0 },
+	{ "", "/v1/templates/*", not_built, 0 },
+	{ "", "/v1/volumes", not_built, 0 },
+	{ "", "/v1/volumes/*", not_built, 0 },
+	{ "GET", "/v1/me", not_built, 0 },
+	{ "", "/v1/me/tokens", not_built, 0 },
+	{ "DELETE", "/v1/me/tokens/{}", not_built, 0 },
+};
+
+/* ---- finding the route ---- */
+
+/* Compares one segment of a pattern and notes what its name stands for. */
+static bool segment_fits(struct call *call, const char *pattern, size_t size, const char *segment)
+{
+	if (size == 0 || pattern[0] != '{')
+		return strlen(segment) == size && memcmp(segment, pattern, size) == 0;
+	if (size == 4)
+		call->sandbox_id = segment;
+	if (size == 5)
+		call->session_id = segment;
+	return true;
+}
+
+static bool path_fits(struct call *call, const char *pattern)
+{
+	unsigned index = 0, segments = http_request_segments(call->request);
+	call->sandbox_id = call->session_id = NULL;
+	while (*pattern) {
+		pattern++; /* the slash */
+		if (*pattern == '*')
+			return index < segments;
+		size_t size = strcspn(pattern, "/");
+		const char *segment = http_request_segment(call->request, index++);
+		if (!segment || !segment_fits(call, pattern, size, segment))
+			return false;
+		pattern += size;
+	}
+	return index == segments;
+}
+
+static void note_allowed(char *allowed, size_t size, const char *method)
+{
+	size_t used = strlen(allowed);
+	snprintf(allowed + used, size - used, "%s%s", used ? ", " : "", method);
+}
+
+static bool find_route(struct call *call, char *allowed, size_t allowed_size, struct error *err)
+{
+	const char *method = http_request_method(call->request);
+	for (size_t i = 0; i < ARRAY_SIZE(routes); i++) {
+		if (!path_fits(call, routes[i].pattern))
+			continue;
+		call->route = &routes[i];
+		if (!*routes[i].method || strcmp(method, routes[i].method) == 0)
+			return true;
+		note_allowed(allowed, allowed_size, routes[i].method);
+	}
+	call->route = NULL;
+	if (*allowed)
+		return error_set(err, ERROR_METHOD, "this path takes %s", allowed);
+	return error_set(err, ERROR_ROUTE_UNKNOWN, "no such path");
+}
+
+/* ---- judging the head ---- */
+
+static bool check_host(const struct call *call, struct error *err)
+{
+	const struct config *config = &call->api->config;
+	const char *host = http_request_header(call->request, "Host");
+	const char *origin = http_request_header(call->request, "Origin");
+	if (http_request_header_count(call->request, "Host") != 1 ||
+		!host_is_served(host, config->hosts, config->host_count)) {
+		error_set(err, ERROR_HOST_REFUSED, "this daemon does not serve that host name");
+		return error_hint(
+			err, "ask for a loopback address, localhost, or a name in 'hosts'");
+	}
+	if (origin && !origin_is_own(origin, host))
+		return error_set(
+			err, ERROR_ORIGIN_REFUSED, "web pages of other origins are refused");
+	return true;
+}
+
+static bool is_json_type(const char *type)
+{
+	size_t size = type ? strcspn(type, "; \t") : 0;
+	return size == strlen("application/json") &&
+	       strncasecmp(type, "application/json", size) == 0;
+}
+
+static bool check_body(const struct call *call, struct error *err)
+{
+	if (http_request_content_length(call->request) == 0 || (call->route->flags & ROUTE_RAW) ||
+		is_json_type(http_request_header(call->request, "Content-Type")))
+		return true;
+	return error_set(err, ERROR_MEDIA_TYPE, "the body must be sent as application/json");
+}
+
+static bool resolve_sandbox(struct call *call, struct error *err)
+{
+	if (!call->sandbox_id)
+		return true;
+	call->sandbox = sandbox_find(call->api, call->sandbox_id, call->owner);
+	return call->sandbox || error_set(err, ERROR_SANDBOX_NOT_FOUND, "sandbox not found");
+}
+
+static bool judge(struct call *call, char *allowed, size_t allowed_size, struct error *err)
+{
+	struct error route_error = { 0 };
+	if (!check_host(call, err))
+		return false;
+	bool is_found = find_route(call, allowed, allowed_size, &route_error);
+	unsigned flags = is_found ? call->route->flags : 0;
+	if (!(flags & ROUTE_OPEN)) {
+		call->owner =
+			auth_owner(&call->api->keys, call->request, flags & ROUTE_QUERY_KEY, err);
+		if (!call->owner) {
+			*allowed = '\0';
+			return false;
+		}
+	}
+	if (!is_found) {
+		*err = route_error;
+		return false;
+	}
+	return check_body(call, err) && resolve_sandbox(call, err);
+}
+
+/* ---- callbacks ---- */
+
+static void on_gone(struct http_request *request)
+{
+	struct call *call = http_request_data(request);
+	if (call->on_gone) {
+		call_handler told = call->on_gone;
+		call->on_gone = NULL;
+		told(call);
+	} else if (call->is_padded) {
+		call->is_answered = true;
+		http_stream_end(request);
+	} else if (!call->is_answered) {
+		answer_empty(call, 499);
+	}
+}
+
+static void handle(struct call *call)
+{
+	if (call->sandbox && (call->route->flags & ROUTE_USE))
+		sandbox_touch(call->sandbox);
+	call->route->handler(call);
+}
+
+void routes_on_head(struct http_request *request)
+{
+	struct api *api = http_request_server_owner(request);
+	struct call *call = http_request_alloc(request, sizeof(*call));
+	if (!call) {
+		http_request_set_data(request, NULL);
+		http_reply(request, 503, NULL, NULL, 0);
+		return;
+	}
+	*call = (struct call){ .api = api, .request = request };
+	http_request_set_data(request, call);
+	http_request_on_gone(request, on_gone);
+	api->calls++;
+	struct error err = { 0 };
+	char allowed[64] = "";
+	if (!judge(call, allowed, sizeof(allowed), &err)) {
+		if (*allowed)
+			http_reply_header(request, "Allow", allowed);
+		answer_error(call, &err);
+	} else if (call->route->flags & ROUTE_RAW) {
+		handle(call);
+	}
+}
+
+void routes_on_request(struct http_request *request)
+{
+	struct call *call = http_request_data(request);
+	struct error err = { 0 };
+	if (!call || call->is_answered)
+		return;
+	if (call->route->flags & ROUTE_RAW) /* its handler has been at work since the head */
+		return files_on_body_end(call);
+	if (!resolve_sandbox(call, &err))
+		return answer_error(call, &err);
+	handle(call);
+}
+
+void routes_on_done(struct http_request *request)
+{
+	struct call *call = http_request_data(request);
+	if (!call)
+		return;
+	buf_deinit(&call->rest);
+	call->api->calls--;
+	api_call_ended(call->api);
+}

@@ -1,0 +1,50 @@
+/* Every endpoint, in one table; and the way of a request from its head to its handler. */
+#ifndef API_ROUTES_H
+#define API_ROUTES_H
+
+#include "api/call.h"
+
+#define ROUTE_OPEN 1u      /* needs no key */
+#define ROUTE_QUERY_KEY 2u /* takes the key from the query too */
+#define ROUTE_USE 4u       /* uses the sandbox: its idle time begins anew */
+#define ROUTE_RAW 8u       /* the body is no JSON and is streamed to the handler */
+
+struct route {
+	const char *method;
+	const char
+		*pattern; /* "{id}": a sandbox, "{sid}": a session, "{}": anything, "*": any rest */
+	call_handler handler; /* when the body is whole; with ROUTE_RAW: at the head */
+	unsigned flags;
+};
+
+/* The callbacks of the HTTP server. */
+void routes_on_head(struct http_request *request);
+void routes_on_request(struct http_request *request);
+void routes_on_done(struct http_request *request);
+
+/* The body of a ROUTE_RAW request is whole. */
+void files_on_body_end(struct call *call);
+
+/* The endpoints, one file a resource. */
+void health_get(struct call *call);
+void version_get(struct call *call);
+void capabilities_get(struct call *call);
+void sandboxes_create(struct call *call);
+void sandboxes_list(struct call *call);
+void sandboxes_get(struct call *call);
+void sandboxes_delete(struct call *call);
+void lifecycle_get(struct call *call);
+void lifecycle_patch(struct call *call);
+void sessions_create(struct call *call);
+void sessions_list(struct call *call);
+void sessions_delete(struct call *call);
+void sessions_run(struct call *call);
+void commands_exec(struct call *call);
+void commands_stream(struct call *call);
+void files_read(struct call *call);
+void files_write(struct call *call);
+void files_delete(struct call *call);
+void files_list(struct call *call);
+void files_stat(struct call *call);
+
+#endif

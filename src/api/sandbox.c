@@ -1,0 +1,320 @@
+/*
+ * See sandbox.h. The clock is lazy: use only notes the time; the timer, when it comes, looks
+ * whether the sandbox has really been idle for so long, and otherwise starts again for the rest.
+ */
+#include "api/sandbox.h"
+
+#include "api/session.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/log.h"
+
+#include <jansson.h>
+#include <string.h>
+
+static void schedule(struct sandbox *sandbox);
+
+/* ---- finding ---- */
+
+static struct sandbox **bucket_of(struct api *api, const struct sandbox_id *id)
+{
+	uint32_t hash; /* ids are random, so any part of one is a hash */
+	memcpy(&hash, id->bytes + 4, sizeof(hash));
+	return &api->buckets[hash % API_BUCKETS];
+}
+
+struct sandbox *sandbox_find_any(struct api *api, const struct sandbox_id *id)
+{
+	struct sandbox *sandbox = *bucket_of(api, id);
+	while (sandbox && memcmp(sandbox->id.bytes, id->bytes, SANDBOX_ID_SIZE) != 0)
+		sandbox = sandbox->bucket_next;
+	return sandbox;
+}
+
+bool sandbox_id_parse(const char *text, struct sandbox_id *ret_id)
+{
+	static const char dashes[] = "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx";
+	char plain[SANDBOX_ID_TEXT];
+	size_t n = 0;
+	if (strnlen(text, sizeof(dashes)) != sizeof(dashes) - 1)
+		return id_from_text(text, ret_id->bytes, SANDBOX_ID_SIZE);
+	for (size_t i = 0; i < sizeof(dashes) - 1; i++) {
+		if (dashes[i] == 'x')
+			plain[n++] = text[i];
+		else if (text[i] != '-')
+			return false;
+	}
+	plain[n] = '\0';
+	return id_from_text(plain, ret_id->bytes, SANDBOX_ID_SIZE);
+}
+
+struct sandbox *sandbox_find(struct api *api, const char *id, const char *owner)
+{
+	struct sandbox_id parsed;
+	if (!sandbox_id_parse(id, &parsed))
+		return NULL;
+	struct sandbox *sandbox = sandbox_find_any(api, &parsed);
+	if (!sandbox || sandbox->state != SANDBOX_RUNNING || strcmp(sandbox->owner, owner) != 0)
+		return NULL;
+	return sandbox;
+}
+
+/* ---- life ---- */
+
+/* The metadata without what is secret; NULL without memory. */
+static char *without_secrets(const char *metadata)
+{
+	if (!strstr(metadata, "\"secret."))
+		return strdup(metadata);
+	json_t *object = json_loads(metadata, 0, NULL);
+	const char *key;
+	json_t *value;
+	void *next;
+	json_object_foreach_safe(object, next, key, value)
+	{
+		if (strncmp(key, "secret.", 7) == 0)
+			json_object_del(object, key);
+	}
+	char *text = json_dumps(object, JSON_COMPACT);
+	json_decref(object);
+	return text;
+}
+
+struct sandbox *sandbox_new(struct api *api, const struct sandbox_row *row, struct error *err)
+{
+	struct sandbox *sandbox = calloc(1, sizeof(*sandbox));
+	char *metadata = strdup(row->metadata), *shown = without_secrets(row->metadata);
+	if (!sandbox || !metadata || !shown) {
+		free(sandbox);
+		free(metadata);
+		free(shown);
+		return error_no_memory(err);
+	}
+	*sandbox = (struct sandbox){ .api = api,
+		.id = row->id,
+		.metadata = metadata,
+		.shown_metadata = shown,
+		.ttl_seconds = row->ttl_seconds,
+		.created_ms = row->created_ms,
+		.is_persistent = row->is_persistent,
+		.limits = row->limits,
+		.cell_seconds = row->cell_seconds,
+		.init_fd = -1 };
+	id_to_text(row->id.bytes, SANDBOX_ID_SIZE, sandbox->text);
+	memcpy(sandbox->owner, row->owner, sizeof(sandbox->owner));
+	memcpy(sandbox->template_name, row->template_name, sizeof(sandbox->template_name));
+	list_init(&sandbox->guests);
+	list_init(&sandbox->sessions);
+	list_init(&sandbox->deletions);
+	struct sandbox **bucket = bucket_of(api, &sandbox->id);
+	sandbox->bucket_next = *bucket;
+	*bucket = sandbox;
+	list_append(&api->sandboxes, &sandbox->link);
+	api->sandbox_count++;
+	return sandbox;
+}
+
+void sandbox_start(struct sandbox *sandbox, int init_fd)
+{
+	fd_close(&sandbox->init_fd);
+	fd_set_nonblocking(init_fd, true);
+	sandbox->init_fd = init_fd;
+	sandbox->state = SANDBOX_RUNNING;
+	sandbox_touch(sandbox);
+	schedule(sandbox);
+}
+
+static void unlink_sandbox(struct sandbox *sandbox)
+{
+	struct sandbox **place = bucket_of(sandbox->api, &sandbox->id);
+	while (*place != sandbox)
+		place = &(*place)->bucket_next;
+	*place = sandbox->bucket_next;
+	list_remove(&sandbox->link);
+	sandbox->api->sandbox_count--;
+}
+
+void sandbox_free(struct sandbox *sandbox)
+{
+	unlink_sandbox(sandbox);
+	loop_timer_stop(&sandbox->reaper);
+	while (!list_is_empty(&sandbox->sessions))
+		session_free(LIST_FIRST(&sandbox->sessions, struct session, link));
+	api_return_descriptors(sandbox->api, 1);
+	fd_close(&sandbox->init_fd);
+	free(sandbox->metadata);
+	free(sandbox->shown_metadata);
+	free(sandbox);
+}
+
+/* Whoever is at work in it is answered now, whatever the warden does later. */
+static void dismiss(struct sandbox *sandbox)
+{
+	struct error why;
+	error_set(&why, ERROR_SANDBOX_ENDED, "the sandbox ended while the call ran");
+	while (!list_is_empty(&sandbox->guests)) {
+		struct guest *guest = LIST_FIRST(&sandbox->guests, struct guest, link);
+		guest_on_end on_end = guest->on_end;
+		guest_leave(guest);
+		on_end(guest, &why);
+	}
+	while (!list_is_empty(&sandbox->sessions))
+		session_free(LIST_FIRST(&sandbox->sessions, struct session, link));
+}
+
+void sandbox_end(struct sandbox *sandbox, const char *reason)
+{
+	struct error err = { 0 };
+	if (sandbox->state == SANDBOX_ENDING)
+		return;
+	sandbox->state = SANDBOX_ENDING;
+	loop_timer_stop(&sandbox->reaper);
+	dismiss(sandbox);
+	fd_close(&sandbox->init_fd);
+	if (!sandbox_row_end(sandbox->api->store, &sandbox->id, reason, &err))
+		log_error("store.sandbox", sandbox->text, &err);
+	struct warden_release release = { .sandbox = sandbox->id };
+	warden_tell(&sandbox->api->warden, WARDEN_RELEASE, &release, sizeof(release));
+	log_write(LOG_INFO, "sandbox.ended", sandbox->text, "ended: %s", reason);
+}
+
+void sandbox_on_ended(struct sandbox *sandbox, const char *reason)
+{
+	sandbox_end(sandbox, reason);
+	sandboxes_on_ended(sandbox);
+	sandbox_free(sandbox);
+}
+
+/* ---- the idle clock ---- */
+
+static int64_t due_us(const struct sandbox *sandbox)
+{
+	return sandbox->idle_since_us + sandbox->ttl_seconds * 1000000;
+}
+
+static void on_due(struct loop_timer *timer)
+{
+	struct sandbox *sandbox = CONTAINER_OF(timer, struct sandbox, reaper);
+	if (sandbox->is_persistent || sandbox->busy > 0)
+		return; /* guest_leave and sandbox_set_life schedule again */
+	if (clock_monotonic_us() < due_us(sandbox))
+		return schedule(sandbox);
+	sandbox_end(sandbox, "idle");
+}
+
+static void schedule(struct sandbox *sandbox)
+{
+	if (sandbox->state != SANDBOX_RUNNING || sandbox->is_persistent)
+		return loop_timer_stop(&sandbox->reaper);
+	loop_timer_start_at(&sandbox->api->loop, &sandbox->reaper, due_us(sandbox), on_due);
+}
+
+void sandbox_touch(struct sandbox *sandbox)
+{
+	sandbox->idle_since_us = clock_monotonic_us();
+}
+
+void sandbox_set_life(struct sandbox *sandbox, int64_t ttl_seconds, bool is_persistent)
+{
+	sandbox->ttl_seconds = ttl_seconds;
+	sandbox->is_persistent = is_persistent;
+	schedule(sandbox);
+}
+
+int64_t sandbox_idle_seconds(const struct sandbox *sandbox)
+{
+	if (sandbox->busy > 0)
+		return 0;
+	return (clock_monotonic_us() - sandbox->idle_since_us) / 1000000;
+}
+
+void sandbox_write_expiry(const struct sandbox *sandbox, struct writer *writer)
+{
+	char text[CLOCK_TEXT_SIZE];
+	if (sandbox->is_persistent)
+		return;
+	int64_t now_us = clock_monotonic_us();
+	int64_t idle_us = sandbox->busy > 0 ? 0 : now_us - sandbox->idle_since_us;
+	clock_text(clock_wall_ms() + sandbox->ttl_seconds * 1000 - idle_us / 1000, text);
+	writer_text(writer, "expires_at", text);
+}
+
+bool guest_enter(
+	struct guest *guest, struct sandbox *sandbox, guest_on_end on_end, struct error *err)
+{
+	if (sandbox->busy >= GUESTS_LIMIT)
+		return error_set(err, ERROR_BUSY, "too many calls are at work in this sandbox");
+	*guest = (struct guest){ .sandbox = sandbox, .on_end = on_end };
+	list_append(&sandbox->guests, &guest->link);
+	sandbox->busy++;
+	return true;
+}
+
+void guest_leave(struct guest *guest)
+{
+	struct sandbox *sandbox = guest->sandbox;
+	if (!sandbox)
+		return;
+	guest->sandbox = NULL;
+	list_remove(&guest->link);
+	sandbox_touch(sandbox);
+	if (--sandbox->busy == 0)
+		schedule(sandbox);
+}
+
+/* ---- as the API shows it ---- */
+
+static void write_limits(
+	const struct wire_limits *limits, uint32_t cell_seconds, struct writer *writer)
+{
+	char cpus[24];
+	snprintf(cpus, sizeof(cpus), "%g", limits->cpu_milli / 1000.0);
+	writer_open(writer, "limits", '{');
+	writer_int(writer, "memory_mb", (int64_t)(limits->memory_bytes >> 20));
+	writer_raw(writer, "cpus", cpus);
+	writer_int(writer, "processes", limits->processes);
+	writer_int(writer, "files_mb", (int64_t)(limits->files_bytes >> 20));
+	writer_int(writer, "inodes", limits->inodes);
+	writer_int(writer, "cell_seconds", cell_seconds);
+	writer_close(writer, '}');
+}
+
+static void write_fields(const struct sandbox_row *row, const char *status, struct writer *writer)
+{
+	char id[SANDBOX_ID_TEXT], created[CLOCK_TEXT_SIZE];
+	id_to_text(row->id.bytes, SANDBOX_ID_SIZE, id);
+	clock_text(row->created_ms, created);
+	writer_text(writer, "id", id);
+	writer_text(writer, "template", row->template_name);
+	writer_text(writer, "status", status);
+	writer_int(writer, "cpu", MAX((row->limits.cpu_milli + 999) / 1000, 1u));
+	writer_int(writer, "memory_mb", (int64_t)(row->limits.memory_bytes >> 20));
+	writer_text(writer, "created_at", created);
+	writer_raw(writer, "metadata", row->metadata);
+	writer_int(writer, "ttl_seconds", row->ttl_seconds);
+	writer_bool(writer, "persistent", row->is_persistent);
+	write_limits(&row->limits, row->cell_seconds, writer);
+}
+
+void sandbox_write_row(const struct sandbox_row *row, const char *status, struct writer *writer)
+{
+	writer_open(writer, NULL, '{');
+	write_fields(row, status, writer);
+	writer_close(writer, '}');
+}
+
+void sandbox_write(const struct sandbox *sandbox, struct writer *writer, bool shows_secrets)
+{
+	struct sandbox_row row = { .id = sandbox->id,
+		.metadata = shows_secrets ? sandbox->metadata : sandbox->shown_metadata,
+		.ttl_seconds = sandbox->ttl_seconds,
+		.created_ms = sandbox->created_ms,
+		.is_persistent = sandbox->is_persistent,
+		.limits = sandbox->limits,
+		.cell_seconds = sandbox->cell_seconds };
+	memcpy(row.template_name, sandbox->template_name, sizeof(row.template_name));
+	writer_open(writer, NULL, '{');
+	write_fields(&row, "running", writer);
+	sandbox_write_expiry(sandbox, writer);
+	writer_close(writer, '}');
+}

@@ -1,0 +1,96 @@
+/*
+ * A sandbox as the api knows it: its row, its live descriptors, who is at work in it, and the clock
+ * of its idle time. Life: starting (the warden is asked) -> running -> ending (no longer found;
+ * freed when the warden says that it is over).
+ */
+#ifndef API_SANDBOX_H
+#define API_SANDBOX_H
+
+#include "api/api.h"
+#include "api/writer.h"
+#include "store/sandboxes.h"
+
+#define TTL_LIMIT ((int64_t)10 * 365 * 86400) /* seconds */
+#define METADATA_LIMIT ((size_t)16 * 1024)
+#define METADATA_KEYS 64
+#define GUESTS_LIMIT 256 /* commands, transfers and cells under way in one sandbox */
+
+enum sandbox_state { SANDBOX_STARTING, SANDBOX_RUNNING, SANDBOX_ENDING };
+
+struct guest;
+typedef void (*guest_on_end)(struct guest *guest, const struct error *why);
+
+/* Work under way in a sandbox: keeps it from being idle, and hears of its end. Embedded in the
+ * worker. */
+struct guest {
+	struct list link;        /* in sandbox->guests */
+	struct sandbox *sandbox; /* NULL when it is in none */
+	guest_on_end on_end;     /* has to leave; may free itself */
+};
+
+struct sandbox {
+	struct api *api;             /* not owned */
+	struct list link;            /* in api->sandboxes */
+	struct sandbox *bucket_next; /* in api->buckets */
+	struct sandbox_id id;
+	char text[SANDBOX_ID_TEXT];
+	char owner[OWNER_TEXT];
+	char template_name[TEMPLATE_NAME_SIZE];
+	char *metadata, *shown_metadata; /* owned JSON texts; the second without "secret." keys */
+	int64_t ttl_seconds, created_ms;
+	bool is_persistent;
+	struct wire_limits limits;
+	uint32_t cell_seconds; /* a cell's limit where it names none */
+	enum sandbox_state state;
+	bool is_listed; /* the warden has it (while reconciling) */
+	int init_fd;    /* owned; -1 before it runs */
+	unsigned busy;
+	int64_t idle_since_us;
+	struct loop_timer reaper;
+	struct list guests;   /* of struct guest */
+	struct list sessions; /* of struct session, oldest first */
+	unsigned session_count;
+	uint32_t generations[KERNELS_A_SANDBOX]; /* of the last kernel in each slot */
+	uint32_t dying; /* bits of slots whose session is closed, but whose kernel still has to end
+			 */
+	uint32_t dying_pids[KERNELS_A_SANDBOX];
+	struct list deletions; /* of struct deletion: who waits for its end */
+};
+
+/* A sandbox without descriptors, in state starting; counted and found by sandbox_find_any. */
+struct sandbox *sandbox_new(struct api *api, const struct sandbox_row *row, struct error *err);
+/* The warden has it: takes the descriptor, starts its clock. */
+void sandbox_start(struct sandbox *sandbox, int init_fd);
+/* Ends it: tells guests and sessions, marks the row, asks the warden to release it. Idempotent. */
+void sandbox_end(struct sandbox *sandbox, const char *reason);
+/* The warden says that it is over (or never had it): as sandbox_end where that has not been called,
+ * then answers who waits for the end, and frees it. */
+void sandbox_on_ended(struct sandbox *sandbox, const char *reason);
+/* Without any effect on the row or the warden: the process ends. */
+void sandbox_free(struct sandbox *sandbox);
+
+/* A running one of that owner, by its id with or without dashes; NULL. */
+struct sandbox *sandbox_find(struct api *api, const char *id, const char *owner);
+struct sandbox *sandbox_find_any(struct api *api, const struct sandbox_id *id);
+bool sandbox_id_parse(const char *text, struct sandbox_id *ret_id);
+
+/* The idle time begins anew. */
+void sandbox_touch(struct sandbox *sandbox);
+void sandbox_set_life(struct sandbox *sandbox, int64_t ttl_seconds, bool is_persistent);
+int64_t sandbox_idle_seconds(const struct sandbox *sandbox);
+/* "expires_at", left out for persistent ones. */
+void sandbox_write_expiry(const struct sandbox *sandbox, struct writer *writer);
+
+/* False and err where it takes no more. */
+bool guest_enter(
+	struct guest *guest, struct sandbox *sandbox, guest_on_end on_end, struct error *err);
+void guest_leave(struct guest *guest); /* idempotent */
+
+/* The deletions that wait for its end are answered. In sandboxes.c. */
+void sandboxes_on_ended(struct sandbox *sandbox);
+
+/* The API's object. Secrets in the metadata are shown to who creates it only. */
+void sandbox_write(const struct sandbox *sandbox, struct writer *writer, bool shows_secrets);
+void sandbox_write_row(const struct sandbox_row *row, const char *status, struct writer *writer);
+
+#endif
