@@ -43,6 +43,13 @@ static bool make_folder_for(const char *path, mode_t mode, uid_t owner, struct e
 	return true;
 }
 
+/* A file to bind something over. */
+static bool make_file(const char *path, struct error *err)
+{
+	cleanup_close int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+	return fd >= 0 || error_from_os(err, errno, "cannot make '%s'", path);
+}
+
 static bool mount_at(const char *type, const char *path, unsigned long flags, const char *options,
 	struct error *err)
 {
@@ -305,8 +312,8 @@ bool mounts_enter_service(const char *state, struct error *err)
 	for (size_t i = 0; i < ARRAY_SIZE(libraries); i++)
 		if (!show_libraries(libraries[i], err))
 			return false;
-	cleanup_close int cache = open("/tmp/etc/ld.so.cache", O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
-	if (!bind_at("/etc/ld.so.cache", "/tmp/etc/ld.so.cache", MS_RDONLY | MS_NOSUID, err))
+	if (!make_file("/tmp/etc/ld.so.cache", err) ||
+		!bind_at("/etc/ld.so.cache", "/tmp/etc/ld.so.cache", MS_RDONLY | MS_NOSUID, err))
 		return false;
 #ifdef __SANITIZE_ADDRESS__ /* its runtime reads the process's own maps */
 	if (!make_folder("/tmp/proc", 0755, err) ||
@@ -329,10 +336,7 @@ static bool bind_node(const char *from, const char *to, unsigned major_number,
 	unsigned minor_number, struct error *err)
 {
 	struct stat found;
-	cleanup_close int file = open(to, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
-	if (file < 0)
-		return error_from_os(err, errno, "cannot make '%s'", to);
-	if (!bind_at(from, to, MS_RDONLY | MS_NOSUID | MS_NOEXEC, err))
+	if (!make_file(to, err) || !bind_at(from, to, MS_RDONLY | MS_NOSUID | MS_NOEXEC, err))
 		return false;
 	if (stat(to, &found) < 0 || !S_ISCHR(found.st_mode) ||
 		found.st_rdev != makedev(major_number, minor_number))
