@@ -5,24 +5,35 @@
  * comes over the socket that the request brought along, so init keeps no state between requests and
  * a vanished api ends what it asked for (the answer socket hangs up).
  *
- * INSIDE_COMMAND   descriptors: [0] answer socket (SEQPACKET), [1] sealed memfd with the text for
- *                  `/bin/sh -c` (no NUL inside), [2] stdout pipe, [3] stderr pipe (write ends).
- *                  Answer: one `struct inside_command_answer` when the command's own process has
- *                  ended or the limit has ended all of it, then hang-up. If the api closes its end
- *                  earlier, the whole tree is killed.
+ * INSIDE_COMMAND   descriptors: [0] answer socket (SEQPACKET), [1] memfd with the text for
+ *                  `/bin/sh -c` (no NUL inside, at most 1 MiB), [2] stdout pipe, [3] stderr pipe
+ *                  (write ends). Answer: one `struct inside_command_answer` when the command's own
+ *                  process has ended or the limit has ended all of it, then hang-up. If the api
+ *                  closes its end earlier, the whole tree is killed.
  * INSIDE_READ      [0] answer socket (STREAM). Answer: `struct inside_file_answer`, and when
- *                  its error is INSIDE_OK `size` bytes of content, then end of file.
+ *                  its error is INSIDE_OK `size` bytes of content, then end of file; fewer bytes
+ *                  if the file shrank meanwhile, never more.
  * INSIDE_WRITE     [0] answer socket (STREAM). The api sends the content and then shuts down its
- *                  writing side: that is the commit. Hang-up without shutdown, or fewer bytes
- *                  than `size` where that is not INSIDE_SIZE_UNKNOWN: nothing is changed. Answer
- *                  `struct inside_file_answer` with the bytes written.
+ *                  writing side: that is the commit. Hang-up without shutdown, or another number
+ *                  of bytes than `size` where that is not INSIDE_SIZE_UNKNOWN: nothing is changed.
+ *                  Answer `struct inside_file_answer` with the bytes written. A refusal is
+ *                  answered at once: sending then fails with EPIPE or ECONNRESET, and the answer
+ *                  is there to be read all the same. Missing folders are made, links followed, an
+ *                  existing file's mode kept; old and new file need room together.
  * INSIDE_LIST      [0] answer socket (STREAM): `struct inside_file_answer`, then one
  *                  `struct inside_entry` plus name_size bytes of name for each entry, then end of
  *                  file. At most INSIDE_LIST_LIMIT entries; `more` is set in the last one's flags.
- * INSIDE_STAT      [0] answer socket: one `struct inside_file_answer`, follows links.
+ * INSIDE_STAT      [0] answer socket: one `struct inside_file_answer`, follows links; FIFOs,
+ *                  sockets and devices too.
  * INSIDE_DELETE    [0] answer socket: one `struct inside_file_answer`; recursive; a link itself.
+ *                  Stops at the first thing that cannot be deleted. `/`, a mount point, and a path
+ *                  that ends in a dot or two are INSIDE_FORBIDDEN.
  * INSIDE_SWEEP     no descriptors; `session`: SIGKILL to every process of that session id (what a
  *                  dead kernel left behind), as seen inside.
+ *
+ * A packet that is no request is dropped: its answer socket hangs up without an answer. Where there
+ * is no process to serve a request the answer comes at once: start_error EAGAIN, or INSIDE_BUSY. A
+ * file call whose peer neither takes nor gives a byte for a minute ends.
  *
  * The file calls act as the sandbox's user (fsuid) and refuse paths on /proc and /sys.
  */
@@ -51,7 +62,7 @@ struct inside_request {
 	uint16_t version; /* INSIDE_VERSION; another ends init's interest in this request */
 	uint32_t serial;  /* for logs only */
 	uint64_t size;    /* WRITE: the content's length, or INSIDE_SIZE_UNKNOWN; COMMAND: the text's */
-	uint32_t timeout_ms; /* COMMAND: limit of the whole tree */
+	uint32_t timeout_ms; /* COMMAND: limit of the whole tree; 0: none */
 	uint32_t session;    /* SWEEP */
 	char path[INSIDE_PATH_SIZE]; /* file calls: absolute, NUL-terminated */
 };
