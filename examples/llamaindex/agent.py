@@ -20,9 +20,10 @@ import json
 import re
 import statistics
 import sys
+import warnings
 from pathlib import Path
 
-from llama_index.core.agent.workflow import FunctionAgent, ToolCall, ToolCallResult
+from llama_index.core.agent.workflow import AgentOutput, FunctionAgent, ToolCall, ToolCallResult
 from llama_index.core.retrievers import BaseRetriever
 from llama_index.core.schema import NodeWithScore, TextNode
 from llama_index.core.tools import FunctionTool
@@ -186,6 +187,8 @@ QUESTIONS = [
 
 async def converse(conversation: Conversation, model: ScriptedModel) -> list[str]:
     agent = conversation.agent(model)
+    # LlamaIndex says for each turn that a context's memory is not stored; nothing here stores it.
+    warnings.filterwarnings("ignore", message=".*known unserializable key: memory")
     context = Context(agent)  # the conversation's memory, over all its turns
     answers = []
     for question in QUESTIONS:
@@ -195,6 +198,8 @@ async def converse(conversation: Conversation, model: ScriptedModel) -> list[str
             if isinstance(event, ToolCallResult):
                 for line in str(event.tool_output).strip().splitlines()[-3:]:
                     print(f"       < {line[:140]}")
+            elif isinstance(event, AgentOutput) and event.tool_calls and event.response.content:
+                print(f"model  {event.response.content}")
             elif isinstance(event, ToolCall):
                 shown = event.tool_kwargs.get("code") or event.tool_kwargs.get("words") or ""
                 print(f"model  calls {event.tool_name}")

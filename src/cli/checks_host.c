@@ -296,19 +296,18 @@ static void check_core_pattern(struct report *report)
 
 /* ---- templates and the programs that build them ---- */
 
-static void check_template(struct report *report, const char *name, enum check_state without)
+static void check_template(
+	struct report *report, const char *title, const char *name, enum check_state without)
 {
-	char cache[PATH_MAX], path[PATH_MAX + 128], mend[128], title[64];
-	snprintf(title, sizeof(title), "template");
+	char cache[PATH_MAX], path[PATH_MAX + 128], mend[128];
 	if (!program_cache(cache, sizeof(cache), NULL))
 		return;
 	snprintf(path, sizeof(path), "%s/%s/template.json", cache, name);
 	snprintf(mend, sizeof(mend), "sandglass template build %s", name);
 	if (access(path, R_OK) == 0)
-		report_add(report, "template", CHECK_OK, NULL, "%s is built", name);
+		report_add(report, title, CHECK_OK, NULL, "built");
 	else
-		report_add(report, "template", without, mend, "%s is not built in %.180s", name,
-			cache);
+		report_add(report, title, without, mend, "not built in %.200s", cache);
 }
 
 static bool is_in_path(const char *program)
@@ -357,7 +356,7 @@ void checks_host(struct report *report)
 	check_ids(report);
 	check_descriptors(report);
 	check_core_pattern(report);
-	check_template(report, "code-interpreter", CHECK_MISSING);
-	check_template(report, "base", CHECK_WARNING);
+	check_template(report, "template code-interpreter", "code-interpreter", CHECK_MISSING);
+	check_template(report, "template base", "base", CHECK_WARNING);
 	check_tools(report);
 }

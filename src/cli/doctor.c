@@ -37,7 +37,7 @@ static void print_text(const struct report *report)
 {
 	for (size_t i = 0; i < report->count; i++) {
 		const struct check *check = &report->checks[i];
-		printf("%-8s %-22s %s\n", state_words[check->state], check->name, check->detail);
+		printf("%-8s %-26s %s\n", state_words[check->state], check->name, check->detail);
 		if (check->mend[0])
 			printf("%-8s   -> %s\n", "", check->mend);
 	}
