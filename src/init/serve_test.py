@@ -309,6 +309,16 @@ class Commands(Case):
             self.assertLess(time.monotonic() - begin, 8)
             self.assert_alone()
 
+    def test_an_accomplice_outside_of_the_tree_does_not_help(self):
+        accomplice = Command(self.box, "while :; do kill -CONT -1; done 2>/dev/null")
+        bomb = "python3 -c 'import os\nwhile 1:\n try: os.fork(); os.setsid()\n except OSError: 0'"
+        begin = time.monotonic()
+        done = self.box.run(bomb, timeout_ms=300)
+        self.assertEqual(done.timed_out, 1)
+        self.assertLess(time.monotonic() - begin, 12)
+        accomplice.close()
+        self.wait_for(lambda: self.box.run("set -- /proc/[0-9]*; echo $#").stdout == b"3\n")
+
     def test_grace_lets_a_program_clean_up(self):
         done = self.box.run("trap 'echo cleaned; exit 4' TERM; sleep 300 & wait", timeout_ms=200)
         self.assertEqual((done.timed_out, done.exit, done.stdout), (1, 4, b"cleaned\n"))
@@ -354,7 +364,7 @@ class Commands(Case):
             self.assertEqual(command.wait().stdout, f"{i}\n".encode())
 
     def test_too_many_are_refused_at_once(self):
-        slow = [Command(self.box, "sleep 60") for _ in range(128)]
+        slow = [Command(self.box, "exec sleep 60") for _ in range(128)]
         self.assertEqual(self.box.run("true").start_error, 11)
         for command in slow:
             command.close()
