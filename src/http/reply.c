@@ -86,7 +86,7 @@ enum MHD_Result reply_queue(struct http_request *request)
 
 static void tell_drained(struct http_request *request)
 {
-	if (!request->is_full || request->ring.size >= request->server->config.stream_limit / 2)
+	if (!request->is_full || request->ring.size > request->server->config.stream_limit / 2)
 		return;
 	request->is_full = false;
 	if (request->on_drain && !request->is_finished)

@@ -6,14 +6,28 @@
  * then or later, from any handler of the loop: with http_reply (head and body in one write), or
  * with http_stream_start, http_stream_write ..., http_stream_end. Each request is answered exactly
  * once. When the client hangs up before that, `on_gone` of the request is called once; the owner
- * still has to finish the request with http_reply or http_stream_end (which then send nothing). A
- * request's memory (http_request_alloc, body, header texts) lives until `on_done`, which comes
- * after the answer was sent or the connection died: the last moment to touch the request.
+ * still has to finish the request with http_reply or http_stream_end (which then send nothing).
+ * Only a request that ends before on_request, unanswered and with no on_gone set, needs no finish:
+ * nobody works on it. A request's memory (http_request_alloc, body, header texts) lives until
+ * `on_done`, which comes after the answer was sent or the connection died: the last moment to touch
+ * the request. It is never called from within a function of this header, http_server_free apart.
  *
- * Bounds: head 32 KiB (431), collected body `body_limit` (413, after draining up to 16 MiB, so
- * that every client sees the answer), connections (further ones wait in the kernel's queue),
- * a stream's unsent bytes `stream_limit`; an idle connection is kept for 300 s, a head or a stalled
- * body for 30 s.
+ * A client that shuts down its sending side counts as gone, unless its answer is ready by then. One
+ * that ends properly while a body is stalled by us is noticed only when the body goes on: its end
+ * waits behind the bytes that nobody takes.
+ *
+ * Bounds: head 32 KiB (431), collected body `body_limit` (413), connections (further ones wait in
+ * the kernel's queue), a stream's unsent bytes `stream_limit`; an idle connection, or a reader that
+ * stopped reading, is kept for 300 s, a head or a stalled body for 30 s. While the owner works on
+ * the answer, or a stream has nothing to send, no time is counted.
+ *
+ * An answer given before the body is whole waits until the rest was read and dropped, so that every
+ * client sees it. It goes out at once, and the connection is closed, where the client waits for
+ * "100 Continue" or announced more than 16 MiB; the connection is cut where more than that comes
+ * unannounced (1 GiB of a streamed body).
+ *
+ * What is refused here (400, 413, 431) is answered in the API's form for errors, but for what the
+ * library itself refuses to parse, and never reaches the owner, 413 apart.
  */
 #ifndef HTTP_SERVER_H
 #define HTTP_SERVER_H
@@ -44,7 +58,8 @@ struct http_config {
 };
 
 struct http_server *http_server_new(const struct http_config *config, struct error *err);
-/* Ends all connections. Requests not answered yet get on_gone, then on_done. */
+/* Ends all connections. Requests not answered yet get on_gone, then on_done. Not to be called from
+ * a handler of a request. */
 struct http_server *http_server_free(struct http_server *server);
 CLEANUP_FUNCTION(struct http_server *, http_server_free);
 
@@ -54,7 +69,7 @@ const char *http_request_method(const struct http_request *request); /* "GET" */
  * is answered with 400 before on_head. */
 const char *http_request_path(const struct http_request *request);
 /* Segments of the path between slashes, decoded each on its own ('%2F' stays inside its segment);
- * NULL beyond the last. */
+ * NULL beyond the last. "/" has none, "/a/" has "a" and "". Dot segments are not resolved. */
 const char *http_request_segment(const struct http_request *request, unsigned index);
 unsigned http_request_segments(const struct http_request *request);
 /* Decoded ('+' is a space); the first of that name; NULL if absent. ret_size may be NULL; a value
@@ -79,7 +94,8 @@ void http_request_set_data(struct http_request *request, void *data);
 void *http_request_data(const struct http_request *request);
 /* Zeroed memory that dies with the request; NULL when out of memory. */
 void *http_request_alloc(struct http_request *request, size_t size);
-/* Called once if the client hangs up before the answer is complete. */
+/* Called once if the client hangs up before http_reply or http_stream_end; soon if it has already.
+ */
 void http_request_on_gone(struct http_request *request, http_event on_gone);
 bool http_request_is_gone(const struct http_request *request);
 
@@ -96,11 +112,13 @@ void http_reply_header(struct http_request *request, const char *name, const cha
 /* Copies bytes. type may be NULL for an empty body. */
 void http_reply(struct http_request *request, unsigned status, const char *type, const void *bytes,
 	size_t size);
-/* size -1: chunked. Otherwise exactly that many bytes must follow. The head goes out at once. */
+/* size -1: chunked. Otherwise exactly that many bytes must follow: more are dropped, fewer cut the
+ * connection. The head goes out at once. */
 void http_stream_start(
 	struct http_request *request, unsigned status, const char *type, int64_t size);
-/* Copies bytes; false (nothing taken) when stream_limit would be passed. Always true once the
- * client is gone. */
+/* Copies bytes; false (nothing taken) when stream_limit would be passed; but any size is taken
+ * while nothing is unsent. What is written goes out when the loop next turns, as one chunk. Always
+ * true (and dropped) once the client is gone, or where nothing is to be sent: HEAD. */
 bool http_stream_write(struct http_request *request, const void *bytes, size_t size);
 size_t http_stream_pending(const struct http_request *request); /* unsent bytes */
 /* Called each time the unsent bytes fall below half the limit after a refused write. */

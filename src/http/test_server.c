@@ -154,12 +154,13 @@ static void start_later(struct http_request *request)
 
 static void source_pump(struct http_request *request)
 {
-	static char block[65536];
+	static char block[4 * MIB];
 	struct task *task = http_request_data(request);
+	size_t most = MIN(number(request, "block", 65536), sizeof(block));
 	if (!block[0])
 		memset(block, 'x', sizeof(block));
 	while (task->left > 0) {
-		size_t size = MIN(task->left, sizeof(block));
+		size_t size = MIN(task->left, most);
 		if (!http_stream_write(request, block, size))
 			return; /* until source_pump is called again */
 		task->left -= size;
