@@ -144,6 +144,8 @@ def _draw_asian_letters(matplotlib) -> None:
     """Glyphs that the first font lacks come from the second, if it is there and the family itself is a list."""
     from matplotlib import font_manager
     names = {entry.name for entry in font_manager.fontManager.ttflist}
+    if len(matplotlib.rcParams["font.family"]) > 1:
+        return  # the image has settled it
     for wide in ("WenQuanYi Micro Hei", "Noto Sans CJK JP", "WenQuanYi Zen Hei"):
         if wide in names:
             family = ["DejaVu Sans", wide]

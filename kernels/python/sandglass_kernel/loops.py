@@ -22,9 +22,23 @@ NEEDS_LOOP = {"create_task", "ensure_future", "get_running_loop", "current_task"
 MAKES_LOOP = {"run", "run_until_complete", "run_forever", "Runner"}
 
 
+class SessionSelector(selectors.PollSelector):
+    """Makes sure, ahead of each wait, that other threads can end it. Here and not in the loop's own methods, which
+    libraries that allow nested loops replace."""
+
+    loop = None
+
+    def select(self, timeout=None):
+        if self.loop is not None and _thread._count():
+            self.loop.need_self_pipe()
+        return super().select(timeout)
+
+
 class SessionLoop(asyncio.SelectorEventLoop):
     def __init__(self):
-        super().__init__(selectors.PollSelector())
+        selector = SessionSelector()
+        super().__init__(selector)
+        selector.loop = self
 
     def _make_self_pipe(self):
         self._ssock = self._csock = None
@@ -33,24 +47,18 @@ class SessionLoop(asyncio.SelectorEventLoop):
         if self._ssock is not None:
             super()._close_self_pipe()
 
-    def _need_self_pipe(self):
+    def need_self_pipe(self):
         if self._ssock is None:
             super()._make_self_pipe()
 
-    def _run_once(self):
-        if self._ssock is None and _thread._count():
-            self._need_self_pipe()
-        super()._run_once()
-
     def add_signal_handler(self, *args):
-        self._need_self_pipe()
+        self.need_self_pipe()
         return super().add_signal_handler(*args)
 
     def let_go(self):
         """Close what a later need would make anew."""
         if self._ssock is not None and not _thread._count() and not self._signal_handlers:
             self._close_self_pipe()
-
 
 class SessionPolicy(asyncio.DefaultEventLoopPolicy):
     """get_event_loop() of the main thread gives the session's loop, also after an asyncio.run()."""
@@ -103,6 +111,8 @@ def run(coroutine):
             raise stop.with_traceback(_cancel(loop, task)) from None
         raise
     finally:
+        if task.done() and not task.cancelled():
+            task.exception()  # seen: it comes out of here, and needs no complaint of its own
         loop.let_go()
 
 

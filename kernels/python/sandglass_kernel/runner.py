@@ -59,7 +59,6 @@ class Kernel:
             self.take_exit(request)
         except BaseException as error:
             self.report(error)
-            self.shell.last_error = error
 
     def take_exit(self, request: SystemExit) -> None:
         """What Python itself does with a SystemExit, but the session goes on."""
@@ -104,11 +103,9 @@ class Kernel:
 
 def _find_flush_stdio():
     """C code may print through libc's own buffers."""
-    try:
-        from _sandglass import flush_stdio
-        return flush_stdio
-    except ImportError:
-        pass
+    flush = getattr(sys.modules.get("_sandglass"), "flush_stdio", None)
+    if flush is not None:
+        return flush
 
     def flush_by_ctypes():
         ctypes = sys.modules.get("ctypes")  # not loaded: costly to load, and code that prints by it would have
@@ -126,6 +123,7 @@ def main(fd: int, cpus: int = 1, home: str = "/home/user", workspace: str = "/wo
     gate.install(fd)
     faulthandler.enable(2)
     surroundings.settle(home, workspace, cpus)
+    shell.user_ns["_dh"][:] = [workspace]
     kernel = Kernel(shell, _find_flush_stdio())
     wire.send(READY, {"language": "python", "version": platform.python_version()})
     kernel.serve()

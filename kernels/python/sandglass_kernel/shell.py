@@ -250,10 +250,10 @@ class Shell(InteractiveShell):
             wire.send(kind, {"data": bundle} if display_id is None else {"data": bundle, "id": str(display_id)})
 
     def remember_input(self, source: str) -> None:
-        inputs = self.history_manager.input_hist_parsed
-        inputs.append(source)
-        if len(inputs) > KEPT_INPUTS:
-            inputs[len(inputs) - KEPT_INPUTS] = ""
+        for inputs in (self.history_manager.input_hist_parsed, self.history_manager.input_hist_raw):
+            inputs.append(source)
+            if len(inputs) > KEPT_INPUTS:
+                inputs[len(inputs) - KEPT_INPUTS] = ""
         self.execution_count += 1
 
 

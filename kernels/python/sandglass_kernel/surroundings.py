@@ -5,7 +5,6 @@ and nothing random may be shared by two.
 """
 from __future__ import annotations
 
-import importlib
 import os
 import random
 import site
@@ -42,7 +41,6 @@ def set_paths(home: str) -> None:
     sys.argv[:] = [""]
     if os.path.isdir(site.USER_SITE):
         site.addsitedir(site.USER_SITE)
-    importlib.invalidate_caches()
 
 
 def look_again_for_modules() -> None:
@@ -101,7 +99,8 @@ def reseed() -> None:
         numpy_random.seed()
     ssl = sys.modules.get("_ssl")
     if ssl is not None:
-        # OpenSSL tells a fork by the process id, which can be the same in two sandboxes
+        # OpenSSL tells a fork by the process id, which can be the same in two sandboxes. This renews the generator
+        # that all others draw from, and they notice
         ssl.RAND_add(os.urandom(32), 32.0)
     tempfile = sys.modules.get("tempfile")
     if tempfile is not None:

@@ -2,12 +2,15 @@
 import base64
 import json
 import os
+import socket
 import struct
+import subprocess
+import sys
 import time
 
 import pytest
 
-from harness import KernelDied
+from harness import HEADER, KERNELS, READY, RUN, KernelDied
 
 PLOT = "import matplotlib.pyplot as plt\n"
 
@@ -518,6 +521,14 @@ def test_all_three_ways_of_asyncio_work_in_one_session(kernel):
     assert kernel.run("x = await main()\nasync with asyncio.timeout(5):\n    y = await main()\nx + y").text == "'rr'"
 
 
+def test_exits_and_errors_come_out_of_an_await(kernel):
+    assert kernel.run("import asyncio, sys\nasync def f():\n    sys.exit(6)\nawait f()").exit == 6
+    run = kernel.run("async def g():\n    await asyncio.sleep(0)\n    raise ValueError('late')\nawait g()")
+    assert run.error["name"] == "ValueError" and "line 3, in g" in run.error["traceback"] and "asyncio" not in run.error["traceback"].replace("asyncio.sleep", "")
+    run = kernel.run("import gc\ngc.collect()\nawait asyncio.sleep(0, 'alive')")
+    assert run.text == "'alive'" and run.stderr == ""
+
+
 def test_a_task_lives_on_and_can_be_awaited_later(kernel):
     kernel.run("import asyncio\nasync def slow():\n    await asyncio.sleep(0.05)\n    return 'late'\ntask = asyncio.create_task(slow())")
     assert kernel.run("await task").text == "'late'"
@@ -640,6 +651,17 @@ def test_usual_magics_work(kernel, code):
     assert run.exit == 0 and run.error is None, run.stderr
 
 
+def test_modules_can_be_reloaded_by_themselves(kernel):
+    kernel.run("open('m.py', 'w').write('x = 1')\n%load_ext autoreload\n%autoreload 2\nimport m")
+    kernel.run("import os\nopen('m.py', 'w').write('x = 22')\nos.utime('m.py', (2e9, 2e9))")
+    assert kernel.run("m.x").text == "22"
+
+
+def test_earlier_cells_can_be_looked_at(kernel):
+    kernel.run("first = 1")
+    assert "first = 1" in kernel.run("%history").stdout
+
+
 def test_capture_catches_all(kernel):
     assert kernel.run("%%capture c\nprint('p')\ndisplay('d')\n'v'").log == [("done", {"exit": 0})]
     assert kernel.run("(c.stdout, len(c.outputs))").text == "('p\\n', 2)"
@@ -710,6 +732,32 @@ def test_no_two_kernels_share_what_is_random(new_kernel):
     assert len(one) > 7 and not set(one) & set(two)
 
 
+@pytest.mark.skipif(os.geteuid() != 0 or bool(os.environ.get("SANDGLASS_TEST_IMAGE")), reason="makes pid namespaces: needs root, and nothing of the image")
+def test_kernels_of_equal_process_id_share_no_ssl_randomness():
+    """OpenSSL tells a fork by the process id. Without renewal both of these give the same bytes."""
+    code = """if True:
+        import ctypes, os, sys, _ssl
+        sys.path.insert(0, sys.argv[1])
+        from sandglass_kernel import surroundings
+        _ssl.RAND_add(b"", 0.0)
+        _ssl.RAND_bytes(1)
+        for renew in (False, False, True, True):
+            if os.fork() == 0:
+                assert ctypes.CDLL(None).unshare(0x20000000) == 0  # CLONE_NEWPID
+                if os.fork() == 0:
+                    if renew:
+                        surroundings.reseed()
+                    print(os.getpid(), _ssl.RAND_bytes(16).hex(), flush=True)
+                    os._exit(0)
+                os.wait()
+                os._exit(0)
+            os.wait()"""
+    out = subprocess.run(["unshare", "--pid", "--fork", sys.executable, "-c", code, KERNELS], check=True, capture_output=True, text=True).stdout.split()
+    assert out[::2] == ["1"] * 4
+    assert out[1] == out[3], "the trap is gone; so may be the renewal"
+    assert len({out[3], out[5], out[7]}) == 3
+
+
 def test_usual_imports_work(kernel):
     assert kernel.run("import json, sqlite3, csv, decimal, ssl, zoneinfo, numpy, pandas, matplotlib\nsqlite3.connect(':memory:').execute('select 6 * 7').fetchone()").text == "(42,)"
 
@@ -729,6 +777,25 @@ def test_libraries_that_are_not_warmed_get_their_settings_when_imported(zygote):
         kernel.close()
     finally:
         cold.close()
+
+
+@pytest.mark.skipif(bool(os.environ.get("SANDGLASS_TEST_IMAGE")), reason="is for this machine")
+def test_the_kernel_for_development_runs_without_a_zygote(tmp_path):
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    argv = [sys.executable, os.path.join(KERNELS, "dev.py"), "--home", str(tmp_path), "--workspace", str(tmp_path), "--socket", str(theirs.fileno())]
+    child = subprocess.Popen(argv, pass_fds=[theirs.fileno()], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    theirs.close()
+    ours.settimeout(60)
+    assert HEADER.unpack_from(ours.recv(65536))[1] == READY
+    ours.send(HEADER.pack(1, RUN, 0) + b"print('printed')\n6 * 7")
+    assert b'"42"' in ours.recv(65536) and ours.recv(65536)[8:] == b'{"exit":0}'
+    ours.close()
+    assert child.communicate(timeout=60) == (b"printed\n", b"") and child.returncode == 0
+
+
+def test_a_zygote_without_the_extension_fails_plainly():
+    done = subprocess.run([sys.executable, "-I", os.path.join(KERNELS, "zygote.py")], capture_output=True, text=True)
+    assert done.returncode == 1 and done.stderr.rstrip().endswith("ModuleNotFoundError: No module named '_sandglass'")
 
 
 def test_a_dead_kernel_is_noticed(kernel):
