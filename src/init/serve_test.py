@@ -126,7 +126,10 @@ class Box:
         theirs.close()
 
     def close(self):
-        self.process.kill()
+        try:
+            os.kill(self.pid(), signal.SIGKILL)  # and so all in it, before its parent returns
+        except (IndexError, OSError):
+            self.process.kill()
         self.process.wait()
         self.control.close()
         os.rmdir(self.folder)
