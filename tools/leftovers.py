@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import os
 import re
+import signal
 import sys
 import time
 from pathlib import Path
@@ -31,29 +32,69 @@ def look() -> dict[str, set[str]]:
 
 
 def compare(before: dict[str, set[str]], after: dict[str, set[str]]) -> list[str]:
-    new = [f"{kind} {name}" for kind in after for name in sorted(after[kind] - before[kind])]
-    return [text for text in new if not _belongs_to_another(text)]
+    used = _used_by_others()
+    return [
+        f"{kind} {name}"
+        for kind in after
+        for name in sorted(after[kind] - before[kind])
+        if not _belongs_to_another(kind, name, used)
+    ]  # fmt: skip
 
 
 def processes_left(seconds: float) -> list[str]:
-    """Descendants of this process that do not end within the time. Zombies handed to us are buried."""
+    """Descendants of this process that do not end within the time; they are ended then. Zombies that were
+    handed to us are buried."""
     end = time.monotonic() + seconds
     while True:
-        try:
-            while os.waitpid(-1, os.WNOHANG)[0]:
-                pass
-        except ChildProcessError:
-            pass
+        _bury()
         left = [p for p in processes_below(os.getpid())[1:] if p.state not in "ZX"]
         if not left or time.monotonic() > end:
-            return [f"process {p.pid} {p.name}" for p in left]
+            break
         time.sleep(0.1)
+    told = [f"process {p.pid} {p.name}: {_command(p.pid)[:100]}" for p in left]
+    for process in left:
+        if process.is_alive():
+            os.kill(process.pid, signal.SIGKILL)
+    return told
 
 
-def _belongs_to_another(text: str) -> bool:
-    """A group named after a daemon that lives and is none of ours: someone else's on the same machine."""
-    match = re.search(r"sandglass-(\d+)", text)
-    return bool(match and text.startswith("control group") and Path("/proc", match[1]).exists())
+def _bury() -> None:
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        pass
+
+
+def _command(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
+    except OSError:
+        return ""
+
+
+def _used_by_others() -> str:
+    """Command lines and open files of all processes that are not below this one."""
+    ours = {process.pid for process in processes_below(os.getpid())}
+    texts = []
+    for entry in os.listdir("/proc"):
+        if not entry.isdigit() or int(entry) in ours:
+            continue
+        texts.append(_command(int(entry)))
+        try:
+            texts += [os.readlink(one.path) for one in os.scandir(f"/proc/{entry}/fd")]
+        except OSError:
+            continue
+    return "\n".join(texts)
+
+
+def _belongs_to_another(kind: str, name: str, used: str) -> bool:
+    """Someone else's daemon on the same machine: its group is named after a living process that is none of ours,
+    its files are open or named on a command line."""
+    if kind == "control group":
+        match = re.search(r"sandglass-(\d+)", name)
+        return bool(match and Path("/proc", match[1]).exists())
+    return kind == "file" and name in used
 
 
 def _mounts() -> set[str]:
