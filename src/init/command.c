@@ -64,6 +64,8 @@ static char *const environment[] = {
 	"GIT_EDITOR=true",
 	"GIT_TERMINAL_PROMPT=0",
 	"PIP_NO_INPUT=1",
+	/* what was printed before a limit, or while a stream is read, must be there */
+	"PYTHONUNBUFFERED=1",
 	"PIP_DISABLE_PIP_VERSION_CHECK=1",
 	"OPENBLAS_NUM_THREADS=" THREADS,
 	"OMP_NUM_THREADS=" THREADS,
