@@ -35,7 +35,6 @@
 
 #define SETTLED_NAMESPACES                                                                         \
 	(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP)
-#define OOM_SCORE "500" /* kernels go before init, which has 0 */
 #define REQUEST_FDS_FIXED 4
 
 /* What a child needs, fetched in the zygote: after clone the less is done the better. */
@@ -45,11 +44,6 @@ struct zygote {
 	void *robust_head;
 	size_t robust_size;
 };
-
-static bool write_oom_score(struct error *err)
-{
-	return fd_write_kernel_file(AT_FDCWD, "/proc/self/oom_score_adj", OOM_SCORE, err);
-}
 
 /* Descriptors 0 /dev/null, 1 and 2 the pipes, 3 the socket; 4 stays the sandbox's pidfd for now. */
 static bool arrange_descriptors(const int *fds, struct error *err)
@@ -78,7 +72,7 @@ static bool join_sandbox(struct error *err)
 		return error_from_os(err, errno, "cannot open /dev/null");
 	if (chdir("/workspace") < 0)
 		return error_from_os(err, errno, "cannot enter /workspace");
-	return write_oom_score(err);
+	return lockdown_oom_score(err);
 }
 
 /* The child's way in. On failure it says why on its stderr pipe, which only the warden reads yet. */
@@ -91,7 +85,7 @@ static void enter_or_exit(const struct zygote *zygote, const struct wire_packet 
 	bool is_in = cgroup_enter(packet->fds + REQUEST_FDS_FIXED,
 			     packet->fd_count - REQUEST_FDS_FIXED, &err) &&
 		     arrange_descriptors(packet->fds, &err) && join_sandbox(&err) &&
-		     lockdown_user(request->degraded, &err);
+		     lockdown_user(request->degraded, &err) && lockdown_dumpable(&err);
 	if (!is_in) {
 		dprintf(2, "%s", err.message);
 		_exit(70);

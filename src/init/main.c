@@ -115,14 +115,22 @@ static void tell(const struct error *err)
 	send(CONTROL_FD, &ready, sizeof(ready), MSG_NOSIGNAL);
 }
 
+/* A command is a copy of init until it is exec'd, so it is dumpable only for the moment that the score
+ * takes, and inside its own Landlock domain, which keeps other user code out. */
+static bool lock_down(unsigned degraded, struct error *err)
+{
+	return lockdown_user(degraded, err) && lockdown_dumpable(err) && lockdown_oom_score(err) &&
+	       lockdown_not_dumpable(err);
+}
+
 static bool lock_down_command(struct error *err)
 {
-	return lockdown_user(0, err);
+	return lock_down(0, err);
 }
 
 static bool lock_down_command_degraded(struct error *err)
 {
-	return lockdown_user(LOCKDOWN_WITHOUT_LANDLOCK, err);
+	return lock_down(LOCKDOWN_WITHOUT_LANDLOCK, err);
 }
 
 int main(int count, char **arguments)

@@ -5,10 +5,12 @@
  */
 #include "jail/lockdown.h"
 
+#include "base/fd.h"
 #include "jail/ids.h"
 #include "jail/landlock.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <grp.h>
 #include <linux/capability.h>
 #include <signal.h>
@@ -21,6 +23,7 @@
 #include <unistd.h>
 
 #define LAST_CAPABILITY 63
+#define OOM_SCORE "500" /* of 1000; init has 0 */
 
 bool lockdown_bounding_set(uint64_t keep, struct error *err)
 {
@@ -115,6 +118,19 @@ bool lockdown_not_dumpable(struct error *err)
 	return true;
 }
 
+/* The uid change made the process undumpable, and its files in /proc root's. */
+bool lockdown_dumpable(struct error *err)
+{
+	if (prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) < 0)
+		return error_from_os(err, errno, "cannot become dumpable");
+	return true;
+}
+
+bool lockdown_oom_score(struct error *err)
+{
+	return fd_write_kernel_file(AT_FDCWD, "/proc/self/oom_score_adj", OOM_SCORE, err);
+}
+
 void lockdown_signals(void)
 {
 	static const struct itimerval none;
@@ -143,9 +159,6 @@ bool lockdown_user(unsigned degraded, struct error *err)
 		return false;
 	if (!lockdown_ids(IDS_USER, IDS_USER, false, err) || !lockdown_capabilities(0, 0, err))
 		return false;
-	/* The uid change made it undumpable, which would close /proc/self to the code itself. */
-	if (prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) < 0)
-		return error_from_os(err, errno, "cannot become dumpable");
 	return lockdown_no_new_privileges(err) &&
 	       (degraded & LOCKDOWN_WITHOUT_LANDLOCK ||
 		       landlock_apply(user_rules, ARRAY_SIZE(user_rules), err));

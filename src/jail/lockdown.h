@@ -25,6 +25,10 @@ bool lockdown_limits(struct error *err);
 bool lockdown_no_new_privileges(struct error *err);
 /* Never traced, no core, /proc entries closed to the same uid. */
 bool lockdown_not_dumpable(struct error *err);
+/* Undone for user code, which may look at itself; only once nothing of ours is left in its memory. */
+bool lockdown_dumpable(struct error *err);
+/* User code goes before init when memory runs out. Needs to be dumpable, or to have root's uid. */
+bool lockdown_oom_score(struct error *err);
 /* Signals as after boot: default handlers, nothing blocked, no timers. */
 void lockdown_signals(void);
 

@@ -78,13 +78,16 @@ enum wire_result wire_receive(int fd, struct wire_packet *packet, struct error *
 	while (n < 0 && errno == EINTR);
 	if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
 		return WIRE_NOTHING;
-	if (n == 0 || (n < 0 && errno == ECONNRESET))
+	if (n < 0 && errno == ECONNRESET)
 		return WIRE_CLOSED;
 	if (n < 0) {
 		error_from_os(err, errno, "cannot receive a message");
 		return WIRE_BAD;
 	}
 	take_descriptors(packet, &message);
+	/* An empty packet looks like a hang-up, but may bring descriptors. */
+	if (n == 0 && packet->fd_count == 0)
+		return WIRE_CLOSED;
 	packet->size = (size_t)n;
 	if (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC) ||
 		packet->size < sizeof(struct wire_header)) {

@@ -59,6 +59,20 @@ static void short_packet_and_long_packet_are_refused(void **state)
 	assert_int_equal(wire_receive(ends[1], &packet, &err), WIRE_BAD);
 }
 
+static void empty_packet_leaks_no_descriptor(void **state)
+{
+	struct error err;
+	struct wire_packet packet;
+	int fds[2] = { 0, 1 };
+	int next = dup(0);
+	close(next);
+	wire_send(ends[0], "", 0, fds, 2, &err);
+	assert_int_equal(wire_receive(ends[1], &packet, &err), WIRE_BAD);
+	int after = dup(0);
+	close(after);
+	assert_int_equal(after, next);
+}
+
 static void hang_up_and_nothing_there_are_told_apart(void **state)
 {
 	struct error err;
@@ -86,6 +100,7 @@ int main(void)
 			packet_arrives_with_its_descriptors_closed_on_exec, setup, teardown),
 		cmocka_unit_test_setup_teardown(
 			short_packet_and_long_packet_are_refused, setup, teardown),
+		cmocka_unit_test_setup_teardown(empty_packet_leaks_no_descriptor, setup, teardown),
 		cmocka_unit_test_setup_teardown(
 			hang_up_and_nothing_there_are_told_apart, setup, teardown),
 		cmocka_unit_test_setup_teardown(full_socket_fails_with_eagain, setup, teardown),
