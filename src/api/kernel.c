@@ -213,25 +213,24 @@ void kernel_abandon(struct kernel *kernel)
 
 /* ---- sending the source ---- */
 
-/* Sends frames until all is sent or the socket is full. A kernel that does not read is the warden's
- * clock's business. */
+/* Frames are sent until the socket is full. A kernel that does not read is left to its run's clock.
+ */
+static ssize_t send_frame(struct kernel *kernel, size_t size, uint16_t flags)
+{
+	struct frame_header header = { .run = kernel->run, .kind = FRAME_RUN, .flags = flags };
+	struct iovec parts[] = { { &header, sizeof(header) },
+		{ (char *)(uintptr_t)kernel->code + kernel->code_sent, size } };
+	struct msghdr message = { .msg_iov = parts, .msg_iovlen = ARRAY_SIZE(parts) };
+	return sendmsg(kernel->frames.fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
 static void send_code(struct kernel *kernel)
 {
-	struct {
-		struct frame_header header;
-		char payload[FRAME_PAYLOAD];
-	} *frame = (void *)api_of(kernel)->frame;
-	bool is_sent_whole = false;
-	while (!is_sent_whole) {
+	for (bool is_last = false; !is_last;) {
 		size_t size = MIN(kernel->code_size - kernel->code_sent, (size_t)FRAME_PAYLOAD);
-		is_sent_whole = kernel->code_sent + size == kernel->code_size;
-		frame->header = (struct frame_header){ .run = kernel->run,
-			.kind = FRAME_RUN,
-			.flags = is_sent_whole ? 0 : FRAME_MORE };
-		memcpy(frame->payload, kernel->code + kernel->code_sent, size);
-		ssize_t n = send(kernel->frames.fd, frame, sizeof(frame->header) + size,
-			MSG_NOSIGNAL | MSG_DONTWAIT);
-		if (n < 0) /* full, or dead: then reading tells */
+		is_last = kernel->code_sent + size == kernel->code_size;
+		if (send_frame(kernel, size, is_last ? 0 : FRAME_MORE) <
+			0) /* full; or dead, then reading tells */
 			return loop_rewatch(
 				&kernel->frames, EPOLLIN | (errno == EAGAIN ? EPOLLOUT : 0u));
 		kernel->code_sent += size;
