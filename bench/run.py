@@ -225,13 +225,13 @@ def summarise(rows: list[dict]) -> list[dict]:
 
 def print_table(summary: list[dict]) -> None:
     tests = {what: test for what, _, _, _, test in FIGURES}
-    print(f"\n{'':36} {'n':>4} {'p50':>9} {'p99':>9}      {'against':36} {'ratio':>7}  goal")
+    print(f"\n{'':42} {'n':>4} {'p50':>9} {'p99':>9}      {'against':36} {'ratio':>7}  goal")
     for row in summary:
         ratio = f"{row['ratio']:.1f} x" if row["ratio"] else ""
         goal = row["goal"] or ""
         if goal:
             goal += ": met" if tests[row["name"]](row["p50"], row["ratio"]) else ": NOT met"
-        print(f"{row['name']:36} {row['n']:4} {row['p50']:9.2f} {row['p99']:9.2f} {row['unit']:4} {row['against'] or '':36} {ratio:>7}  {goal}")
+        print(f"{row['name']:42} {row['n']:4} {row['p50']:9.2f} {row['p99']:9.2f} {row['unit']:4} {row['against'] or '':36} {ratio:>7}  {goal}")
 
 
 def machine() -> dict:

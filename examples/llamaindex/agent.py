@@ -144,6 +144,7 @@ axes.scatter(log["passengers"], log["litres"] / 1000)
 axes.plot(log["passengers"].sort_values(), np.polyval(busy, log["passengers"].sort_values()) / 1000, color="tab:orange")
 for _, row in log.iterrows():
     axes.annotate(row["month"], (row["passengers"], row["litres"] / 1000), textcoords="offset points", xytext=(5, 4))
+axes.margins(0.12)
 axes.set(title="Fuel and passengers, month by month", xlabel="passengers", ylabel="fuel, 1000 litres")
 figure.tight_layout()
 plt.show()
@@ -239,8 +240,8 @@ def check(answers: list[str], conversation: Conversation, model: ScriptedModel) 
             wrong.append(what)
     if len(conversation.charts) != 1 or not conversation.charts[0].startswith(b"\x89PNG\r\n\x1a\n"):
         wrong.append("exactly one chart, a PNG")
-    if model.longest_text_seen > 3000:
-        wrong.append("pictures and data stay out of the model's text")
+    if "passengers were carried" in model.seen or "iVBORw0KGgo" in model.seen:
+        wrong.append("the entries and the chart stay out of the model's text")
     return wrong
 
 

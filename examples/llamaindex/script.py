@@ -32,7 +32,7 @@ class ScriptedModel(FunctionCallingLLM):
 
     _script: Generator = PrivateAttr()
     _calls: int = PrivateAttr(default=0)
-    _longest: int = PrivateAttr(default=0)
+    _seen: str = PrivateAttr(default="")
 
     def __init__(self, script: Generator) -> None:
         super().__init__()
@@ -40,16 +40,16 @@ class ScriptedModel(FunctionCallingLLM):
         next(script)  # up to its first `yield`, where it waits for the question
 
     @property
-    def longest_text_seen(self) -> int:
-        """In characters: what a real model would have been billed for."""
-        return self._longest
+    def seen(self) -> str:
+        """All that a real model would have been billed for in its last turn."""
+        return self._seen
 
     @property
     def metadata(self) -> LLMMetadata:
         return LLMMetadata(model_name="scripted", is_chat_model=True, is_function_calling_model=True)
 
     def _reply(self, messages: list[ChatMessage]) -> ChatResponse:
-        self._longest = max([self._longest, *(len(message.content or "") for message in messages)])
+        self._seen = "\n".join(message.content or "" for message in messages)
         try:
             move = self._script.send(messages[-1].content or "")
         except StopIteration:
