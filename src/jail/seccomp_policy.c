@@ -119,7 +119,8 @@ static const uint32_t refuse_clones[] = { 0x40049409 /* FICLONE */, 0x4020940d /
 static const uint32_t refuse_options[][3] = { { 6 /* TCP */, 31, 31 /* ULP */ },
 	{ 1 /* SOCKET */, 26, 26 /* ATTACH_FILTER */ }, { 1, 50, 52 /* BPF, REUSEPORT */ },
 	{ 1, 60, 60 /* ZEROCOPY */ }, { 0 /* IP */, 16, 17 /* IPSEC, XFRM */ },
-	{ 0, 64, 72 /* netfilter */ }, { 41 /* IPV6 */, 34, 35 }, { 41, 64, 72 },
+	{ 0, 64, 72 /* netfilter */ }, { 0, 96, 99 /* arptables */ },
+	{ 0, 128, 131 /* ebtables */ }, { 41 /* IPV6 */, 34, 35 }, { 41, 64, 72 },
 	{ 282 /* TLS */, 0, 8 } };
 
 /* Calls with message flags, and which argument holds them. */
@@ -221,7 +222,8 @@ static void refuse_sockets(void)
 				      SCMP_A1(SCMP_CMP_MASKED_EQ, 0xf, RAW)),
 				"raw");
 		for (uint32_t protocol = 1; protocol <= UDP; protocol++)
-			if (protocol != TCP && protocol != UDP)
+			if ((family != INET && family != INET6) ||
+				(protocol != TCP && protocol != UDP))
 				check(seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPROTONOSUPPORT), number,
 					      2, is_family,
 					      SCMP_A2(SCMP_CMP_MASKED_EQ, LOW32, protocol)),
