@@ -293,9 +293,21 @@ static bool show_libraries(const char *path, struct error *err)
 	       bind_at(path, target, MS_RDONLY | MS_NOSUID | MS_NODEV, err);
 }
 
-bool mounts_enter_service(const char *state, struct error *err)
+/* What a dynamically linked program needs, below /tmp, the root to be. */
+static bool show_loader(struct error *err)
 {
 	static const char *const libraries[] = { "/usr/lib", "/usr/lib64", "/lib", "/lib64" };
+	if (!make_folder("/tmp/usr", 0755, err) || !make_folder("/tmp/etc", 0755, err))
+		return false;
+	for (size_t i = 0; i < ARRAY_SIZE(libraries); i++)
+		if (!show_libraries(libraries[i], err))
+			return false;
+	return make_file("/tmp/etc/ld.so.cache", err) &&
+	       bind_at("/etc/ld.so.cache", "/tmp/etc/ld.so.cache", MS_RDONLY | MS_NOSUID, err);
+}
+
+bool mounts_enter_service(const char *state, struct error *err)
+{
 	umask(022);
 	/* The state folder may lie below /tmp, which is covered next. */
 	cleanup_close int state_fd = (int)syscall(
@@ -303,17 +315,12 @@ bool mounts_enter_service(const char *state, struct error *err)
 	if (state_fd < 0)
 		return error_from_os(err, errno, "cannot open '%s'", state);
 	if (!make_private(err) || !mount_at("tmpfs", "/tmp", MS_NOSUID, "mode=0755,size=1m", err) ||
-		!make_folder("/tmp/usr", 0755, err) || !make_folder("/tmp/state", 0755, err) ||
-		!make_folder("/tmp/etc", 0755, err) || !attach(state_fd, "/tmp/state", err))
+		!make_folder("/tmp/state", 0755, err) || !attach(state_fd, "/tmp/state", err))
 		return false;
 	if (mount(NULL, "/tmp/state", NULL,
 		    MS_REMOUNT | MS_BIND | MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0)
 		return error_from_os(err, errno, "cannot close the state folder");
-	for (size_t i = 0; i < ARRAY_SIZE(libraries); i++)
-		if (!show_libraries(libraries[i], err))
-			return false;
-	if (!make_file("/tmp/etc/ld.so.cache", err) ||
-		!bind_at("/etc/ld.so.cache", "/tmp/etc/ld.so.cache", MS_RDONLY | MS_NOSUID, err))
+	if (!show_loader(err))
 		return false;
 #ifdef __SANITIZE_ADDRESS__ /* its runtime reads the process's own maps */
 	if (!make_folder("/tmp/proc", 0755, err) ||
@@ -372,6 +379,10 @@ bool mounts_enter_nursery(struct error *err)
 	if (!mount_at("proc", "/tmp/proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL, err))
 		return error_hint(err, "a new /proc needs one that is fully visible: in a container, "
 				       "unmask /proc (docker: --security-opt systempaths=unconfined)");
+#ifdef __SANITIZE_ADDRESS__ /* init cannot be static then, and is exec'd here */
+	if (!show_loader(err))
+		return false;
+#endif
 	return bind_nodes("/dev", "/tmp/dev", err) && pivot_to("/tmp", err);
 }
 
