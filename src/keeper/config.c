@@ -140,7 +140,6 @@ static void set_defaults(struct config *config)
 {
 	uint64_t memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
 	*config = (struct config){ .listen_port = 8080,
-		.id_base = IDS_DEFAULT_BASE,
 		.limits = { .memory_bytes = 1024 * MIB,
 			.files_bytes = 512 * MIB,
 			.inodes = 100000,

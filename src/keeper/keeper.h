@@ -3,7 +3,7 @@
  * state folder, mounts templates, starts warden and api, starts them again, and ends them. It reads nothing
  * a client or a sandbox wrote: only fixed messages of its children, their exits, and signals.
  *
- * Files: main.c (arguments, birth, the loop), config.c, state.c (DIR), images.c (templates), nursery.c
+ * Files: main.c (arguments, birth, the loop), config.c, state.c (DIR), ids.c (host ids), images.c (templates), nursery.c
  * (warden), service.c (api), supervise.c (who lives, who is started again, the end).
  */
 #ifndef KEEPER_KEEPER_H
@@ -22,7 +22,7 @@
 struct config {
 	char listen_host[256];
 	unsigned listen_port;
-	uint32_t id_base;
+	uint32_t id_base;       /* 0 in the configuration: the first range that is free */
 	unsigned degraded;      /* LOCKDOWN_WITHOUT_* */
 	struct wire_limits limits, caps;
 	unsigned cell_seconds, cell_seconds_cap, ttl_seconds;
@@ -35,6 +35,7 @@ struct config {
 struct state {
 	char folder[PATH_MAX];  /* absolute */
 	int lock_fd;            /* held for life */
+	int ids_fd;             /* held for life: the claim on the range of ids */
 	char key_hash[65];      /* SHA-256 of the first key's 40 digits, hex */
 };
 
@@ -78,6 +79,11 @@ void config_deinit(struct config *config);
 bool state_open(struct state *state, const char *folder, uid_t api_uid, struct error *err);
 bool state_write_address(const struct state *state, const char *address, struct error *err);
 void state_close(struct state *state);
+
+/* ---- ids.c ---- */
+/* Claims the range of host ids from *id_base up for this keeper alone; with 0 the first free one from
+ * the default up. ret_fd holds the claim. Two daemons with the same ids would share limits and files. */
+bool ids_claim(uint32_t *id_base, int *ret_fd, struct error *err);
 
 /* ---- images.c ---- */
 bool images_find(struct keeper *keeper, struct error *err);

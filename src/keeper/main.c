@@ -154,6 +154,7 @@ static bool run(struct keeper *keeper, const struct arguments *arguments, struct
 		       (!arguments->listen ||
 			       config_set_listen(&keeper->config, arguments->listen, err)) &&
 		       check_host(keeper, err) && find_own_folder(keeper, err) &&
+		       ids_claim(&keeper->config.id_base, &keeper->state.ids_fd, err) &&
 		       state_open(&keeper->state, arguments->state,
 			       keeper->config.id_base + IDS_API, err) &&
 		       images_find(keeper, err) && enter_own_mounts(err) &&
@@ -173,7 +174,7 @@ int main(int count, char **words)
 {
 	static struct keeper keeper = { .listen_fd = -1,
 		.cgroups = CGROUP_TREE_NONE,
-		.state = { .lock_fd = -1 },
+		.state = { .lock_fd = -1, .ids_fd = -1 },
 		.warden = { .fd = -1 },
 		.api = { .fd = -1 } };
 	struct arguments arguments = { 0 };

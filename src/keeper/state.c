@@ -8,6 +8,7 @@
 #include "base/id.h"
 #include "keeper/keeper.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <nettle/sha2.h>
@@ -18,6 +19,24 @@
 
 #define KEY_PREFIX "sg_"
 #define KEY_DIGITS 40
+
+/* A folder and the files in it: the ids may be others than at the last start. */
+static bool give_folder(const char *path, uid_t uid, struct error *err)
+{
+	DIR *dir = opendir(path);
+	if (!dir || fchown(dirfd(dir), uid, uid) < 0) {
+		error_from_os(err, errno, "cannot give '%s' to the api's user", path);
+		if (dir)
+			closedir(dir);
+		return false;
+	}
+	struct dirent *entry;
+	while ((entry = readdir(dir)))
+		if (strcmp(entry->d_name, "..") != 0)
+			(void)!fchownat(dirfd(dir), entry->d_name, uid, uid, AT_SYMLINK_NOFOLLOW);
+	closedir(dir);
+	return true;
+}
 
 static bool make_folders(const char *folder, uid_t api_uid, struct error *err)
 {
@@ -34,8 +53,8 @@ static bool make_folders(const char *folder, uid_t api_uid, struct error *err)
 			return error_from_os(err, errno, "cannot make '%s'", path);
 	}
 	snprintf(path, sizeof(path), "%s/api", folder);
-	if (chown(path, api_uid, api_uid) < 0)
-		return error_from_os(err, errno, "cannot give '%s' to the api's user", path);
+	if (!give_folder(path, api_uid, err))
+		return false;
 	snprintf(path, sizeof(path), "%s/state.db", folder);
 	if (symlink("api/state.db", path) < 0 && errno != EEXIST)
 		return error_from_os(err, errno, "cannot make '%s'", path);
@@ -106,7 +125,7 @@ static bool load_key(struct state *state, struct error *err)
 
 bool state_open(struct state *state, const char *folder, uid_t api_uid, struct error *err)
 {
-	*state = (struct state){ .lock_fd = -1 };
+	state->lock_fd = -1;
 	if (mkdir(folder, 0700) < 0 && errno != EEXIST)
 		return error_from_os(err, errno, "cannot make the state folder '%s'", folder);
 	if (!realpath(folder, state->folder))
@@ -126,6 +145,7 @@ bool state_write_address(const struct state *state, const char *address, struct 
 void state_close(struct state *state)
 {
 	char path[PATH_MAX + 16];
+	fd_close(&state->ids_fd);
 	if (state->lock_fd < 0)
 		return;
 	snprintf(path, sizeof(path), "%s/address", state->folder);
