@@ -11,7 +11,7 @@
 #include "warden/template.h"
 #include "warden/warden.h"
 
-#include <fcntl.h>
+#include <errno.h>
 #include <string.h>
 
 /* ---- sending ---- */
@@ -39,11 +39,26 @@ void warden_send(struct warden *warden, const void *message, size_t size, const 
 		drop_api(warden, err.message);
 }
 
+/* Out of descriptors, processes or memory: the machine is full, and nothing was made. */
+static enum error_code code_of(const struct error *err)
+{
+	switch (err->os_error) {
+	case EMFILE:
+	case ENFILE:
+	case ENOMEM:
+	case EAGAIN:
+	case ENOSPC:
+		return ERROR_HOST_FULL;
+	default:
+		return err->code;
+	}
+}
+
 void warden_send_failed(struct warden *warden, uint32_t serial, const struct error *err)
 {
 	struct warden_failed failed = {
 		.header = warden_header(WARDEN_FAILED, serial),
-		.code = err->code,
+		.code = code_of(err),
 	};
 	memcpy(failed.message, err->message, sizeof(failed.message));
 	memcpy(failed.hint, err->hint, sizeof(failed.hint));
