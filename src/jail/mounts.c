@@ -133,21 +133,20 @@ static int image_namespace(uid_t image_owner, struct error *err)
 	return fd;
 }
 
-/* Read-only, nosuid, nodev, shown with the image's ids. */
-static bool close_mount(int mount_fd, uid_t image_owner, struct error *err)
+/* Read-only, nosuid, nodev; with a user namespace (else -1) shown with its ids. */
+static bool close_mount(int mount_fd, int user_namespace, struct error *err)
 {
-	cleanup_close int user_namespace = image_namespace(image_owner, err);
-	if (user_namespace < 0)
-		return false;
 	struct kernel_mount_attr attributes = {
-		.attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV |
-			    MOUNT_ATTR_IDMAP,
-		.userns_fd = (uint64_t)user_namespace,
+		.attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV,
 	};
+	if (user_namespace >= 0) {
+		attributes.attr_set |= MOUNT_ATTR_IDMAP;
+		attributes.userns_fd = (uint64_t)user_namespace;
+	}
 	if (syscall(SYS_mount_setattr, mount_fd, "", AT_EMPTY_PATH | AT_RECURSIVE, &attributes,
 		    sizeof(attributes)) < 0) {
-		error_from_os(err, errno, "cannot map the ids of a mount");
-		return error_hint(err, "idmapped mounts need a kernel from 5.19 on (tmpfs: 6.3)");
+		error_from_os(err, errno, "cannot close a mount");
+		return error_hint(err, "idmapped EROFS mounts need a kernel from 5.19 on");
 	}
 	return true;
 }
@@ -205,7 +204,10 @@ int mounts_image(const char *path, uid_t image_owner, struct error *err)
 		error_hint(err, "the kernel needs EROFS (modprobe erofs)");
 		return -1;
 	}
-	return close_mount(fd, image_owner, err) ? fd_take(&fd) : -1;
+	cleanup_close int user_namespace = image_namespace(image_owner, err);
+	if (user_namespace < 0 || !close_mount(fd, user_namespace, err))
+		return -1;
+	return fd_take(&fd);
 }
 
 static int mount_tmpfs(void)
@@ -239,23 +241,33 @@ static int make_folders(int dir_fd, const char *place, struct error *err)
 	return at;
 }
 
-/* cp -r of plain files, by the program that knows how; owner and modes are made plain. */
-static bool copy_tree(const char *source, int target_fd, struct error *err)
+/* Runs a program of the host with a folder as its working folder. */
+static bool run_in(int dir_fd, char *const words[], struct error *err)
 {
-	char target[64];
-	snprintf(target, sizeof(target), "/proc/self/fd/%d", target_fd);
+	int status;
 	pid_t pid = fork();
 	if (pid == 0) {
-		if (fchdir(target_fd) < 0)
+		if (fchdir(dir_fd) < 0)
 			_exit(126);
 		umask(022);
-		execlp("cp", "cp", "-RL", "--no-preserve=all", source, ".", (char *)NULL);
+		execvp(words[0], words);
 		_exit(127);
 	}
-	int status;
 	if (pid < 0 || waitpid(pid, &status, 0) != pid || status != 0)
-		return error_set(err, ERROR_INTERNAL, "cannot copy '%s'", source);
+		return error_set(err, ERROR_INTERNAL, "'%s' of '%s' failed", words[0], words[2]);
 	return true;
+}
+
+/* Plain files with plain modes, given to their owner: so no ids need mapping, which tmpfs can do only from
+ * 6.3 on. */
+static bool fill_layer(int root_fd, int folder_fd, const char *source, uid_t owner, struct error *err)
+{
+	char inside[PATH_MAX + 4], id[32];
+	snprintf(inside, sizeof(inside), "%s/.", source);
+	snprintf(id, sizeof(id), "%u:%u", owner, owner);
+	char *copy[] = { "cp", "-RL", inside, ".", "--no-preserve=all", NULL };
+	char *give[] = { "chown", "-R", id, ".", NULL };
+	return run_in(folder_fd, copy, err) && run_in(root_fd, give, err);
 }
 
 int mounts_layer(const char *source, const char *place, uid_t image_owner, struct error *err)
@@ -268,10 +280,9 @@ int mounts_layer(const char *source, const char *place, uid_t image_owner, struc
 	cleanup_close int folder = make_folders(fd, place, err);
 	if (folder < 0)
 		return -1;
-	cleanup_free char *inside = NULL;
-	if (asprintf(&inside, "%s/.", source) < 0 || !copy_tree(inside, folder, err))
+	if (!fill_layer(fd, folder, source, image_owner, err))
 		return -1;
-	return close_mount(fd, image_owner, err) ? fd_take(&fd) : -1;
+	return close_mount(fd, -1, err) ? fd_take(&fd) : -1;
 }
 
 /* A folder of libraries as the host has it: a link stays a link. */

@@ -20,7 +20,7 @@
 /* Mounts an EROFS file (or, given a folder, that folder) read-only, nosuid, nodev, its owner 0 shown as
  * the image's host id, attached nowhere. Returns the mount, -1 on failure. */
 int mounts_image(const char *path, uid_t image_owner, struct error *err);
-/* A read-only tmpfs, likewise shown, with the copied tree of `source` at `place` ("usr/lib/x"). */
+/* A read-only tmpfs with the copied tree of `source` at `place` ("usr/lib/x"), the image's owner's. */
 int mounts_layer(const char *source, const char *place, uid_t image_owner, struct error *err);
 
 /* In a service's own mount namespace: its root becomes a tmpfs with `state` (a host folder) at /state and,

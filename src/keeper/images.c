@@ -11,6 +11,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#define FIRST "code-interpreter"
+
 static bool cache_folder(char *path, size_t size, struct error *err)
 {
 	const char *cache = getenv("SANDGLASS_CACHE"), *home = getenv("HOME");
@@ -50,23 +52,34 @@ static bool image_add(struct keeper *keeper, const char *cache, const char *name
 	       error_set(err, ERROR_CONFIG, "the path of the template '%s' is too long", name);
 }
 
+static int is_name(const struct dirent *entry)
+{
+	return entry->d_type == DT_LNK && entry->d_name[0] != '.';
+}
+
+/* The first is what a client gets that names none: code-interpreter, then by name. */
+static int by_rank(const struct dirent **one, const struct dirent **other)
+{
+	bool is_first = !strcmp((*one)->d_name, FIRST), is_second = !strcmp((*other)->d_name, FIRST);
+	return is_first != is_second ? is_second - is_first
+				     : strcmp((*one)->d_name, (*other)->d_name);
+}
+
 /* All names of the cache: the links. */
 static bool add_all(struct keeper *keeper, const char *cache)
 {
-	DIR *dir = opendir(cache);
-	struct dirent *entry;
+	struct dirent **entries = NULL;
+	int count = scandir(cache, &entries, is_name, by_rank);
 	bool is_any = false;
-	while (dir && (entry = readdir(dir))) {
+	for (int i = 0; i < count; i++) {
 		struct error err = { 0 };
-		if (entry->d_type != DT_LNK || entry->d_name[0] == '.')
-			continue;
-		if (image_add(keeper, cache, entry->d_name, &err))
+		if (image_add(keeper, cache, entries[i]->d_name, &err))
 			is_any = true;
 		else
 			log_error("template.unusable", NULL, &err);
+		free(entries[i]);
 	}
-	if (dir)
-		closedir(dir);
+	free(entries);
 	return is_any;
 }
 

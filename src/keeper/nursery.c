@@ -41,6 +41,7 @@ static void become_warden(int program, int control_fd, int hold_fd)
 	bool is_released = read(hold_fd, &byte, 1) == 1;
 	int keep[] = { control_fd, program };
 	lockdown_signals();
+	setsid(); /* Ctrl-C is the keeper's alone to hear */
 	if (is_released && setgroups(0, NULL) == 0 && setresgid(0, 0, 0) == 0 &&
 		setresuid(0, 0, 0) == 0 && prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) == 0 &&
 		process_close_standard(false, &err) && process_keep_descriptors(keep, 2, &err)) {

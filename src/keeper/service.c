@@ -152,6 +152,7 @@ static void become_api(const struct keeper *keeper, int program, int control_fd,
 	int keep[] = { control_fd, keeper->listen_fd, config_fd, program };
 	snprintf(folder, sizeof(folder), "%s/api", keeper->state.folder);
 	lockdown_signals();
+	setsid(); /* Ctrl-C is the keeper's alone to hear */
 	if (process_close_standard(false, &err) && process_keep_descriptors(keep, 4, &err) &&
 		mounts_enter_service(folder, &err) && limit_service(&err) &&
 		lockdown_bounding_set(0, &err) && lockdown_ids(uid, uid, false, &err) &&

@@ -70,6 +70,7 @@ static bool take_lock(struct state *state, struct error *err)
 		return error_from_os(err, errno, "cannot open '%s'", path);
 	if (flock(state->lock_fd, LOCK_EX | LOCK_NB) == 0)
 		return true;
+	fd_close(&state->lock_fd); /* what is in the folder is the other's: nothing to tidy up */
 	error_set(err, ERROR_CONFIG, "another sandglassd uses the state folder '%s'", state->folder);
 	return error_hint(err, "end that one first, or give this one a --state folder of its own");
 }

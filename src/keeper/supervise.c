@@ -239,5 +239,9 @@ bool supervise(struct keeper *keeper, struct error *err)
 		       start_missing(keeper, err) && loop_run(&keeper->loop, err);
 	kill_and_reap(&keeper->api);
 	kill_and_reap(&keeper->warden);
-	return is_good && (!keeper->is_failed || error_set(err, ERROR_INTERNAL, "given up"));
+	if (is_good && keeper->is_failed) {
+		error_set(err, ERROR_INTERNAL, "given up: a process of the daemon does not stay alive");
+		return error_hint(err, "the lines above say why; `sandglass doctor` looks at the host");
+	}
+	return is_good;
 }

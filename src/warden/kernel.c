@@ -225,8 +225,9 @@ static void on_first_frame(struct loop_source *source, uint32_t events)
 	struct kernel *kernel = CONTAINER_OF(source, struct kernel, frames);
 	struct error err = { 0 };
 	int fds[3];
+	char byte;
 	loop_forget(source);
-	if (!(events & EPOLLIN))
+	if (recv(source->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) <= 0)
 		return; /* it hung up: its exit tells */
 	loop_timer_stop(&kernel->timer);
 	if (!posture_is_right(kernel, &err)) {

@@ -271,6 +271,8 @@ static void on_ready(struct loop_source *source, uint32_t events)
 	loop_forget(source);
 	loop_timer_stop(&sandbox->timer);
 	sandbox->state = SANDBOX_LIVE;
+	log_write(LOG_INFO, "sandbox.started", sandbox->name, "template '%s', slice %u",
+		sandbox->template->about.name, sandbox->slice);
 	struct warden_claim claimed =
 		sandbox_describe(sandbox, WARDEN_CLAIMED, sandbox->claim_serial);
 	warden_send(sandbox->warden, &claimed, sizeof(claimed), &sandbox->control_fd, 1);

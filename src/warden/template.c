@@ -31,6 +31,14 @@
 
 static void template_start(struct template *template);
 
+/* What is asked for the host's name while warming must not hear it. */
+static bool take_name(struct error *err)
+{
+	if (sethostname("sandglass", 9) < 0)
+		return error_from_os(err, errno, "cannot set the host name");
+	return true;
+}
+
 /* In the child: onto the image, without power but CAP_SYS_ADMIN, and exec. */
 static void become_zygote(const struct template *template, int control_fd)
 {
@@ -47,11 +55,12 @@ static void become_zygote(const struct template *template, int control_fd)
 		word = strtok_r(NULL, " ", &save))
 		words[count++] = word;
 	lockdown_signals();
+	setsid();
 	if (!cgroup_entry(&warden->cgroups, "zygote", groups, &group_count, &err) ||
 		!cgroup_enter(groups, group_count, &err) ||
 		!process_keep_descriptors(&control_fd, 1, &err) ||
 		!mounts_enter_zygote(template->about.name, &err) ||
-		!process_close_standard(false, &err) ||
+		!process_close_standard(false, &err) || !take_name(&err) ||
 		!lockdown_bounding_set(LOCKDOWN_CAP(CAP_SYS_ADMIN), &err)) {
 		log_error("zygote.start", NULL, &err);
 		_exit(1);

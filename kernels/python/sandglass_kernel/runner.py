@@ -84,6 +84,7 @@ class Kernel:
         os._exit(self.exit)
 
     def serve(self) -> None:
+        is_first = True
         while True:
             while loops.has_tasks() and not gate.cell_is_waiting():
                 loops.run_tasks_until_readable(wire.fileno())
@@ -94,6 +95,9 @@ class Kernel:
             gate.begin()
             streams.mend()
             surroundings.look_again_for_modules()
+            if is_first:
+                is_first = False
+                surroundings.read_path_files()
             code = self.run(source)
             gate.end()
             # the reader empties the pipes after DONE, so there is no need to wait for it here

@@ -39,8 +39,15 @@ def set_paths(home: str) -> None:
     place = next((n for n, p in enumerate(paths) if p.endswith(("dist-packages", "site-packages"))), len(paths))
     sys.path[:] = ["", *paths[:place], site.USER_SITE, *paths[place:]]
     sys.argv[:] = [""]
+
+
+def read_path_files() -> None:
+    """What a user installed may bring .pth files, which run code: only once the kernel is known to be up, as part of a cell."""
     if os.path.isdir(site.USER_SITE):
-        site.addsitedir(site.USER_SITE)
+        try:
+            site.addsitedir(site.USER_SITE)
+        except BaseException as problem:  # the user's own files must not keep the session from working
+            print(f"{site.USER_SITE}: {type(problem).__name__}: {problem}", file=sys.stderr)
 
 
 def look_again_for_modules() -> None:
