@@ -125,9 +125,7 @@ static void on_write_head(struct transfer *transfer)
 	cleanup_writer struct writer writer = writer_make();
 	writer_open(&writer, NULL, '{');
 	writer_text(&writer, "path", transfer->path);
-	writer_text(&writer, "name", transfer_name(transfer));
 	writer_int(&writer, "bytes", (int64_t)transfer->head.size);
-	sandbox_write_expiry(transfer->guest.sandbox, &writer);
 	writer_close(&writer, '}');
 	transfer_free(transfer);
 	answer_json(call, 200, &writer);
@@ -191,7 +189,9 @@ static void on_stat_head(struct transfer *transfer)
 	answer_json(call, 200, &writer);
 }
 
-static const struct transfer_kind looking = { .op = INSIDE_STAT, .on_head = on_stat_head };
+static const struct transfer_kind looking = {
+	.op = INSIDE_STAT, .is_looking = true, .on_head = on_stat_head
+};
 
 void files_stat(struct call *call)
 {

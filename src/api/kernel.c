@@ -7,6 +7,7 @@
 
 #include "api/api.h"
 #include "api/session.h"
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
 
@@ -21,6 +22,7 @@
 #define ENDING_MS 10000
 #define HANG_UP_MS 300 /* between the end of the socket and the warden's word */
 #define INTERRUPT_MS 500
+#define WORD_MS 2 /* for a packet that is in the socket already */
 #define INTERRUPTS 20
 #define FRAMES_A_TURN 32
 #define DRAIN_LIMIT ((size_t)1 << 20) /* more than a pipe holds */
@@ -88,6 +90,7 @@ static void tell_run(const struct kernel *kernel, uint16_t op)
 }
 
 static void on_patience(struct loop_timer *timer);
+static void finish_run(struct kernel *kernel);
 
 static void wait_at_most(struct kernel *kernel, int64_t ms)
 {
@@ -126,6 +129,8 @@ static void on_patience(struct loop_timer *timer)
 		return kernel_stop(kernel, "the kernel was not ready in time");
 	case KERNEL_RUNNING:
 	case KERNEL_STALE:
+		if (kernel->is_done)
+			return finish_run(kernel);
 		if (kernel->frames.fd < 0)
 			return kernel_stop(kernel, "the kernel closed its channel");
 		if (kernel->interrupts > 0 && kernel->interrupts < INTERRUPTS)
@@ -204,7 +209,7 @@ bool kernel_adopt(struct kernel *kernel, const struct warden_kernel *item,
 
 void kernel_abandon(struct kernel *kernel)
 {
-	if (kernel->state != KERNEL_RUNNING && kernel->state != KERNEL_STALE)
+	if ((kernel->state != KERNEL_RUNNING && kernel->state != KERNEL_STALE) || kernel->is_done)
 		return;
 	kernel->interrupts++;
 	tell_run(kernel, WARDEN_INTERRUPT);
@@ -264,6 +269,8 @@ bool kernel_run(struct kernel *kernel, uint32_t run, const char *code, size_t si
 	kernel->code_size = size;
 	kernel->code_sent = 0;
 	kernel->interrupts = 0;
+	kernel->is_done = false;
+	kernel->due_us = clock_monotonic_us() + (int64_t)limit_ms * 1000;
 	kernel->state = KERNEL_RUNNING;
 	wait_at_most(kernel, (int64_t)limit_ms + SLACK_MS);
 	send_code(kernel);
@@ -311,9 +318,22 @@ static void drain(struct kernel *kernel)
 
 /* ---- frames ---- */
 
+/* A run that ends about at its limit was interrupted, or was not: only the warden knows. Its word
+ * was sent before the interrupt, so it is there by now, but may not have been read yet. */
+static bool has_to_ask(const struct kernel *kernel)
+{
+	return kernel->state == KERNEL_RUNNING && !kernel->is_done &&
+	       clock_monotonic_us() >= kernel->due_us;
+}
+
 static void finish_run(struct kernel *kernel)
 {
 	bool is_stale = kernel->state == KERNEL_STALE;
+	if (has_to_ask(kernel)) {
+		kernel->is_done = true;
+		frames_begin(&kernel->assembly, 0);
+		return wait_at_most(kernel, WORD_MS);
+	}
 	drain(kernel);
 	warden_cancel(&kernel->beginning);
 	loop_timer_stop(&kernel->patience);

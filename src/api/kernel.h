@@ -31,9 +31,11 @@ struct kernel_stream {
 struct kernel {
 	struct session *session; /* owner of this */
 	enum kernel_state state;
-	uint32_t generation, pid;        /* pid: as seen inside; also its session id there */
-	uint32_t run;                    /* the one under way, or 0 */
-	struct loop_source frames;       /* its descriptor is owned; -1: none */
+	uint32_t generation, pid;  /* pid: as seen inside; also its session id there */
+	uint32_t run;              /* the one under way, or 0 */
+	int64_t due_us;            /* when its limit comes */
+	bool is_done;              /* its DONE has come, but the warden may have a word about it */
+	struct loop_source frames; /* its descriptor is owned; -1: none */
 	struct kernel_stream streams[2]; /* stdout, stderr */
 	struct frames assembly;
 	const char *code; /* not owned: what is being sent of the run's source */

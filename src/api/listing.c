@@ -106,9 +106,11 @@ static void on_head(struct transfer *transfer)
 	writer_open(writer, "entries", '[');
 }
 
-static const struct transfer_kind listing = {
-	.op = INSIDE_LIST, .default_path = "/", .on_head = on_head, .on_readable = on_readable
-};
+static const struct transfer_kind listing = { .op = INSIDE_LIST,
+	.default_path = "/",
+	.is_looking = true,
+	.on_head = on_head,
+	.on_readable = on_readable };
 
 void files_list(struct call *call)
 {

@@ -136,6 +136,7 @@ static void unlink_sandbox(struct sandbox *sandbox)
 
 void sandbox_free(struct sandbox *sandbox)
 {
+	sandbox->state = SANDBOX_ENDING; /* who leaves now does not start its clock again */
 	unlink_sandbox(sandbox);
 	loop_timer_stop(&sandbox->reaper);
 	while (!list_is_empty(&sandbox->sessions))
@@ -162,25 +163,31 @@ static void dismiss(struct sandbox *sandbox)
 		session_free(LIST_FIRST(&sandbox->sessions, struct session, link));
 }
 
-void sandbox_end(struct sandbox *sandbox, const char *reason)
+static void wind_up(struct sandbox *sandbox, const char *reason)
 {
 	struct error err = { 0 };
-	if (sandbox->state == SANDBOX_ENDING)
-		return;
 	sandbox->state = SANDBOX_ENDING;
 	loop_timer_stop(&sandbox->reaper);
 	dismiss(sandbox);
 	fd_close(&sandbox->init_fd);
 	if (!sandbox_row_end(sandbox->api->store, &sandbox->id, reason, &err))
 		log_error("store.sandbox", sandbox->text, &err);
-	struct warden_release release = { .sandbox = sandbox->id };
-	warden_tell(&sandbox->api->warden, WARDEN_RELEASE, &release, sizeof(release));
 	log_write(LOG_INFO, "sandbox.ended", sandbox->text, "ended: %s", reason);
+}
+
+void sandbox_end(struct sandbox *sandbox, const char *reason)
+{
+	struct warden_release release = { .sandbox = sandbox->id };
+	if (sandbox->state == SANDBOX_ENDING)
+		return;
+	wind_up(sandbox, reason);
+	warden_tell(&sandbox->api->warden, WARDEN_RELEASE, &release, sizeof(release));
 }
 
 void sandbox_on_ended(struct sandbox *sandbox, const char *reason)
 {
-	sandbox_end(sandbox, reason);
+	if (sandbox->state != SANDBOX_ENDING)
+		wind_up(sandbox, reason);
 	sandboxes_on_ended(sandbox);
 	sandbox_free(sandbox);
 }
@@ -257,7 +264,8 @@ void guest_leave(struct guest *guest)
 		return;
 	guest->sandbox = NULL;
 	list_remove(&guest->link);
-	sandbox_touch(sandbox);
+	if (!guest->is_looking)
+		sandbox_touch(sandbox);
 	if (--sandbox->busy == 0)
 		schedule(sandbox);
 }

@@ -26,6 +26,7 @@ struct guest {
 	struct list link;        /* in sandbox->guests */
 	struct sandbox *sandbox; /* NULL when it is in none */
 	guest_on_end on_end;     /* has to leave; may free itself */
+	bool is_looking;         /* that is no use: its end does not begin the idle time anew */
 };
 
 struct sandbox {

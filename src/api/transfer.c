@@ -145,6 +145,7 @@ static bool begin(struct transfer *transfer, uint64_t size, struct error *err)
 			api_return_descriptors(transfer->api, 1);
 		return false;
 	}
+	transfer->guest.is_looking = transfer->kind->is_looking;
 	transfer_want(transfer, EPOLLIN);
 	transfer_expect(transfer, TRANSFER_PATIENCE_MS);
 	return true;

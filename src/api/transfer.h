@@ -15,6 +15,7 @@ struct transfer;
 struct transfer_kind {
 	uint16_t op;              /* enum inside_op */
 	const char *default_path; /* NULL: a path is required */
+	bool is_looking;          /* does not count as use of the sandbox */
 	/* The head came and says OK. Answers at once, or goes on reading. */
 	void (*on_head)(struct transfer *transfer);
 	/* The socket can be read (after the head). NULL where nothing follows it. */
