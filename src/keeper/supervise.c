@@ -1,8 +1,8 @@
 /*
  * Who lives. The api and the warden are started again when they end; a channel between them is made anew
  * each time, one end for each. An api that ends costs nothing but the answers under way. A warden that ends
- * takes its sandboxes along; the next starts empty. What ends again and again at once is given up, and the
- * keeper with it.
+ * takes its sandboxes along; the next starts empty. What fails to start again and again is given up, and
+ * the keeper with it.
  *
  * The end, on SIGTERM or SIGINT: the api stops first, then the warden ends all sandboxes, then the cgroups
  * go. Each step has its patience; then SIGKILL.
@@ -173,6 +173,7 @@ static void on_exit_of(struct keeper *keeper, struct child *child, const char *n
 {
 	loop_forget(&child->source);
 	fd_close(&child->fd);
+	bool was_ready = child->is_ready;
 	child->pid = 0;
 	child->is_ready = false;
 	if (keeper->is_stopping) {
@@ -180,14 +181,14 @@ static void on_exit_of(struct keeper *keeper, struct child *child, const char *n
 		return;
 	}
 	log_write(LOG_ERROR, "child.ended", NULL, "the %s ended, status 0x%x", name, (unsigned)status);
-	bool is_quick = clock_monotonic_ms() - child->started_ms < QUICK_MS;
-	child->quick_ends = is_quick ? child->quick_ends + 1 : 0;
+	/* Only starts that fail count: one that served and was killed must not take all sandboxes along. */
+	bool is_young = clock_monotonic_ms() - child->started_ms < QUICK_MS;
+	child->quick_ends = is_young && !was_ready ? child->quick_ends + 1 : 0;
 	if (child->quick_ends >= QUICK_ENDS || !keeper->is_ready_told) {
 		give_up(keeper, "a process ends at once, again and again, or before the first ready");
 		return;
 	}
-	loop_timer_start(&keeper->loop, &keeper->timer, child->quick_ends ? AGAIN_MS : 0,
-		on_start_again);
+	loop_timer_start(&keeper->loop, &keeper->timer, is_young ? AGAIN_MS : 0, on_start_again);
 }
 
 static void on_signals(struct loop_source *source, uint32_t events)
