@@ -46,7 +46,7 @@ static const struct {
 	{ "/proc/sys/user/max_uts_namespaces", "0" },
 	{ "/proc/sys/user/max_cgroup_namespaces", "0" },
 	{ "/proc/sys/user/max_time_namespaces", "0" },
-	{ "/proc/sys/user/max_inotify_instances", "128" },
+	{ "/proc/sys/user/max_inotify_instances", "8" },
 	{ "/proc/sys/user/max_inotify_watches", "8192" },
 	{ "/proc/sys/user/max_fanotify_groups", "0" },
 	{ "/proc/sys/fs/mqueue/queues_max", "8" },
