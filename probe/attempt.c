@@ -24,7 +24,7 @@ const char *errno_name(int error)
 	return number;
 }
 
-static const char *signal_name(int status)
+const char *signal_name(int status)
 {
 	static char text[32];
 	const char *name = sigabbrev_np(WTERMSIG(status));

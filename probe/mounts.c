@@ -215,8 +215,8 @@ static long open_root_handle(const void *point)
 {
 	struct handle handle = { .head = { .handle_bytes = 8, .handle_type = 1 } };
 	handle.bytes[0] = 2; /* inode 2: the root of ext4 and others */
-	int fd = open(point, O_RDONLY);
-	return fd < 0 ? -1 : open_by_handle_at(fd, &handle.head, O_RDONLY);
+	int fd = open(point, O_RDONLY | O_NONBLOCK);
+	return open_by_handle_at(fd < 0 ? AT_FDCWD : fd, &handle.head, O_RDONLY);
 }
 
 static int run_handles(int argc, char **argv)

@@ -57,6 +57,7 @@ const char *try_quietly(attempt run, const void *argument);
 /* Reports a result that was had in this process. */
 void report(const char *name, long result);
 const char *errno_name(int error);
+const char *signal_name(int status); /* of the one that ended a process: "SIGSYS" */
 
 /* Reads a whole small file; NULL and errno. To be freed. NUL-terminated. */
 char *read_text(const char *path, size_t *ret_size);

@@ -123,18 +123,13 @@ static int run_ptrace(int argc, char **argv)
 	return 0;
 }
 
-struct file_of_first {
-	const char *path;
-	int flags;
-};
-
-static long open_file(const void *argument)
+/* Opening may succeed where writing or reading is refused: the effect counts. */
+static long write_file(const void *path)
 {
-	const struct file_of_first *file = argument;
-	return open(file->path, file->flags);
+	int fd = open(path, O_WRONLY);
+	return fd < 0 ? -1 : write(fd, "1", 1);
 }
 
-/* Opening may succeed where reading is refused: the effect counts. */
 static long read_file(const void *path)
 {
 	char byte;
@@ -178,8 +173,7 @@ static int run_pid1(int argc, char **argv)
 	json_open("write", '{');
 	for (size_t i = 0; i < ARRAY_SIZE(write_names); i++) {
 		snprintf(path, sizeof(path), "/proc/%s/%s", pid, write_names[i]);
-		struct file_of_first file = { path, O_WRONLY };
-		try(write_names[i], open_file, &file);
+		try(write_names[i], write_file, path);
 	}
 	json_close('}');
 	json_open("signal", '{');

@@ -81,8 +81,9 @@ static int run_fds(int argc, char **argv)
 static bool take_queue(int64_t index)
 {
 	char name[64];
+	struct mq_attr small = { .mq_maxmsg = 1, .mq_msgsize = 1024 };
 	snprintf(name, sizeof(name), "/probe-%jd", (intmax_t)index);
-	return mq_open(name, O_CREAT | O_RDWR, 0600, NULL) >= 0;
+	return mq_open(name, O_CREAT | O_RDWR, 0600, &small) >= 0;
 }
 
 static int run_queues(int argc, char **argv)

@@ -1,5 +1,5 @@
 /*
- * The system call table, walked: each number with six arguments of all ones, in a child of its own.
+ * The system call table, walked: each number with six arguments of all ones, in children.
  * EFAULT, EBADF, EINVAL and the like say that the filter let the call through; ENOSYS and EPERM
  * mostly are the filter's.
  */
@@ -7,12 +7,17 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define LAST_NUMBER 600
+#define PATIENCE_MS 2000
 #define X32_BIT 0x40000000L
 
 /* No errno comes back from these, or the process is spoilt on the way. */
@@ -40,16 +45,76 @@ static long call_with_ones(const void *argument)
 	return result;
 }
 
-static void walk(long bit, long last)
+struct record {
+	int number, error;
+};
+
+/* Walks on from `number` until the end or until a call ends or stops this process. */
+static _Noreturn void walk_in_child(int answer_fd, long bit, long number, long last)
 {
-	for (long number = 0; number <= last; number++) {
+	for (; number <= last; number++) {
 		if (!is_walked(number))
 			continue;
-		char name[32];
 		long with_bit = number | bit;
-		snprintf(name, sizeof(name), "%ld", number);
-		try(name, call_with_ones, &with_bit);
+		struct record record = { .number = (int)number };
+		/* The number first: should the call not return, the reader knows which it was. */
+		if (write(answer_fd, &record, sizeof(record)) != sizeof(record))
+			_exit(1);
+		errno = 0;
+		record.error = call_with_ones(&with_bit) < 0 ? errno : 0;
+		if (write(answer_fd, &record, sizeof(record)) != sizeof(record))
+			_exit(1);
 	}
+	_exit(0);
+}
+
+static void report_number(long number, const char *words)
+{
+	char name[32];
+	snprintf(name, sizeof(name), "%ld", number);
+	json_text(name, words);
+}
+
+/* One child's stretch of the walk; returns the number to go on with. */
+static long walk_stretch(long bit, long first, long last)
+{
+	int ends[2];
+	if (pipe(ends) < 0)
+		return last + 1;
+	fflush(stdout);
+	pid_t pid = fork();
+	if (pid == 0) {
+		close(ends[0]);
+		walk_in_child(ends[1], bit, first, last);
+	}
+	close(ends[1]);
+	struct record record;
+	struct pollfd wait = { .fd = ends[0], .events = POLLIN };
+	long number = last + 1;
+	bool is_under_way = false, is_quick = false;
+	while ((is_quick = poll(&wait, 1, PATIENCE_MS) > 0) &&
+		read(ends[0], &record, sizeof(record)) == sizeof(record)) {
+		if (is_under_way)
+			report_number(record.number, errno_name(record.error));
+		is_under_way = !is_under_way;
+		number = record.number;
+	}
+	close(ends[0]);
+	if (!is_quick)
+		kill(pid, SIGKILL);
+	int status = 0;
+	waitpid(pid, &status, 0);
+	if (!is_under_way)
+		return last + 1;
+	report_number(number, is_quick ? signal_name(status) : "hangs");
+	return number + 1;
+}
+
+/* Many calls share a child, since a fork of a large process costs more than all of them. */
+static void walk(long bit, long last)
+{
+	for (long number = 0; number <= last;)
+		number = walk_stretch(bit, number, last);
 }
 
 static int run_syscalls(int argc, char **argv)
