@@ -110,18 +110,17 @@ class Daemon:
     """sandglassd with a state folder of its own.
 
     state    the folder; a temporary one, removed at the end, when not given
-    config   a dict (written to a file), or the path of a configuration file (then taken as it is)
-    own_ids  false: the daemon's default host ids, which two daemons on one machine may not share
+    config   a dict (written to a file) or the path of a configuration file
     args     further arguments
     env      further environment variables
     """
 
-    def __init__(self, state=None, *, listen="127.0.0.1:0", config=None, own_ids=True, args=(), env=None, build=None) -> None:
+    def __init__(self, state=None, *, listen="127.0.0.1:0", config=None, args=(), env=None, build=None) -> None:
         self.build = Path(build or build_folder())
         self._own_state = state is None
         self.state = Path(state or tempfile.mkdtemp(prefix="sandglass-"))
         self.listen = listen
-        self.config = {"id_base": free_id_base(), **(config or {})} if own_ids and isinstance(config, dict | None) else config
+        self.config = config
         self.args = [str(argument) for argument in args]
         self.env = dict(env or {})
         self.url = ""
@@ -328,19 +327,6 @@ class Daemon:
         return "\n--- the end of its log ---\n" + "\n".join(last) if last else "\n(it logged nothing)"
 
 
-# An id range is as long as jail/ids.h says; the kernel counts the processes of an id over the whole machine.
-FIRST_ID, IDS_A_DAEMON, LAST_ID = 0x70000000, 16 * 65537, 0xFFFE0000
-_bases_given = 0
-
-
-def free_id_base() -> int:
-    """The first of a range that is hardly another daemon's: by process id, and never the default range."""
-    global _bases_given
-    _bases_given += 1
-    ranges = (LAST_ID - FIRST_ID) // IDS_A_DAEMON - 1
-    return FIRST_ID + IDS_A_DAEMON * (1 + (os.getpid() * 7 + _bases_given) % ranges)
-
-
 def _end_with_parent() -> None:
     ctypes.CDLL(None).prctl(1, signal.SIGTERM, 0, 0, 0)  # PR_SET_PDEATHSIG
 
@@ -355,13 +341,12 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(description="Run a command against a daemon of its own.")
     parser.add_argument("--state", help="the daemon's state folder; a temporary one if not given")
     parser.add_argument("--config", help="a configuration file for the daemon")
-    parser.add_argument("--default-ids", action="store_true", help="start it without any configuration")
     parser.add_argument("--log", help="append the daemon's log to this file")
     parser.add_argument("command", nargs="+")
     options = parser.parse_args(arguments)
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda n, _: sys.exit(128 + n))
-    daemon = Daemon(options.state, config=options.config, own_ids=not options.default_ids)
+    daemon = Daemon(options.state, config=options.config)
     try:
         with daemon:
             code = subprocess.call(options.command, env={**os.environ, **daemon.variables})
