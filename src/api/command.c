@@ -97,10 +97,12 @@ static void on_answer(struct loop_source *source, uint32_t events);
 static void on_stream(struct loop_source *source, uint32_t events);
 static void on_patience(struct loop_timer *timer);
 
+static void end(struct command *command, enum command_end how);
+
 static void on_sandbox_end(struct guest *guest, const struct error *why)
 {
 	struct command *command = CONTAINER_OF(guest, struct command, guest);
-	command->owner->on_end(command, COMMAND_SANDBOX);
+	end(command, COMMAND_SANDBOX);
 }
 
 /* Takes the descriptors out of `ours` one by one, so that what is left is the caller's to close. */
@@ -170,13 +172,24 @@ static void close_source(struct loop_source *source)
 	fd_close(&source->fd);
 }
 
-void command_free(struct command *command)
+static void let_go(struct command *command)
 {
-	guest_leave(&command->guest);
 	loop_timer_stop(&command->patience);
 	close_source(&command->answer);
 	close_source(&command->streams[0].source);
 	close_source(&command->streams[1].source);
+}
+
+static void end(struct command *command, enum command_end how)
+{
+	let_go(command);
+	command->owner->on_end(command, how);
+}
+
+void command_free(struct command *command)
+{
+	guest_leave(&command->guest);
+	let_go(command);
 	api_return_descriptors(command->api, DESCRIPTORS);
 	free(command);
 }
@@ -229,7 +242,7 @@ static void finish_when_drained(struct command *command)
 	if (command->is_paused)
 		return;
 	if (is_drained(command))
-		command->owner->on_end(command, COMMAND_ENDED);
+		end(command, COMMAND_ENDED);
 }
 
 static void on_stream(struct loop_source *source, uint32_t events)
@@ -283,7 +296,7 @@ static void on_answer(struct loop_source *source, uint32_t events)
 		return;
 	close_source(source);
 	if (n != (ssize_t)sizeof(command->result))
-		return command->owner->on_end(command, COMMAND_LOST);
+		return end(command, COMMAND_LOST);
 	command->has_result = true;
 	begin_draining(command);
 }
@@ -292,11 +305,11 @@ static void on_patience(struct loop_timer *timer)
 {
 	struct command *command = CONTAINER_OF(timer, struct command, patience);
 	if (!command->has_result)
-		return command->owner->on_end(command, COMMAND_LOST);
+		return end(command, COMMAND_LOST);
 	for (unsigned i = 0; i < 2; i++)
 		read_some(command, i);
 	if (!command->is_paused)
-		return command->owner->on_end(command, COMMAND_ENDED);
+		end(command, COMMAND_ENDED);
 }
 
 int command_exit_code(const struct command *command)

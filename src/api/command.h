@@ -25,7 +25,8 @@ enum command_end {
 struct command_owner {
 	/* False: no room now; the bytes are kept, and reading stops until command_resume. */
 	bool (*on_output)(struct command *command, unsigned stream, const char *bytes, size_t size);
-	/* Exactly once; the last call. The owner frees the command with command_free. */
+	/* The last call, but for COMMAND_SANDBOX where the owner keeps the command. The owner frees
+	 * it with command_free. */
 	void (*on_end)(struct command *command, enum command_end end);
 };
 

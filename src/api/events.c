@@ -117,6 +117,7 @@ void events_on_sandbox_item(struct api *api, struct wire_packet *packet)
 	}
 	sandbox->is_listed = true;
 	sandbox_start(sandbox, init_fd);
+	sandbox_count_kills(sandbox);
 }
 
 void events_on_kernel_item(struct api *api, struct wire_packet *packet)

@@ -9,10 +9,14 @@
 #include "api/routes.h"
 #include "base/clock.h"
 
+#include <stdio.h>
+
 #define DEFAULT_MS 28000
 #define CLIENT_PATIENCE_MS 28000
 #define PADDING_MS 10000
 #define TIMEOUT_EXIT 124
+#define KILLED_EXIT (128 + 9)
+#define USAGE_MS 1000
 
 struct exec {
 	struct call *call;       /* not owned */
@@ -20,10 +24,15 @@ struct exec {
 	struct sandbox *sandbox; /* not owned: good while the command is its guest */
 	struct output streams[2];
 	struct loop_timer padding;
+	struct warden_request
+		usage; /* asked when the command may have been killed for its memory */
+	uint64_t oom_before, memory_limit, memory_peak;
+	bool hit_memory;
 };
 
 static void exec_free(struct exec *exec)
 {
+	warden_cancel(&exec->usage);
 	if (exec->command)
 		command_free(exec->command);
 	loop_timer_stop(&exec->padding);
@@ -50,6 +59,21 @@ static void write_truncated(const struct exec *exec, struct writer *writer)
 	writer_close(writer, '}');
 }
 
+static void write_memory(const struct exec *exec, struct writer *writer)
+{
+	char text[128];
+	if (!exec->hit_memory)
+		return;
+	snprintf(text, sizeof(text),
+		"memory limit reached: the sandbox may use %llu MiB, its peak was %llu MiB",
+		(unsigned long long)(exec->memory_limit >> 20),
+		(unsigned long long)(exec->memory_peak >> 20));
+	writer_text(writer, "error", text);
+	writer_open(writer, "limits_hit", '[');
+	writer_text(writer, NULL, "memory");
+	writer_close(writer, ']');
+}
+
 static int exit_code(const struct command *command, const struct error *problem)
 {
 	if (problem->code)
@@ -72,6 +96,7 @@ static void write_body(
 	writer_int(writer, "duration_ms", (clock_monotonic_us() - command->begun_us + 999) / 1000);
 	writer_bool(writer, "timeout", problem->code == ERROR_COMMAND_TIMEOUT);
 	write_truncated(exec, writer);
+	write_memory(exec, writer);
 	if (end != COMMAND_SANDBOX)
 		sandbox_write_expiry(exec->sandbox, writer);
 	writer_close(writer, '}');
@@ -84,17 +109,50 @@ static bool on_output(struct command *command, unsigned stream, const char *byte
 	return true;
 }
 
-static void on_end(struct command *command, enum command_end end)
+static void answer(struct exec *exec, enum command_end end)
 {
-	struct exec *exec = command->state;
 	struct error problem;
 	cleanup_writer struct writer writer = writer_make();
-	guest_leave(&command->guest); /* the idle time begins here, and the answer tells its end */
-	command_problem(command, end, &problem);
+	guest_leave(&exec->command
+			     ->guest); /* the idle time begins here, and the answer tells its end */
+	command_problem(exec->command, end, &problem);
 	write_body(exec, end, &problem, &writer);
 	exec->call->on_gone = NULL;
 	answer_json(exec->call, answer_status(exec->call, &problem), &writer);
 	exec_free(exec);
+}
+
+static void on_usage(
+	struct warden_request *request, struct wire_packet *packet, const struct error *err)
+{
+	struct exec *exec = CONTAINER_OF(request, struct exec, usage);
+	const struct warden_usage *usage = packet ? (const void *)packet->bytes : NULL;
+	if (usage && usage->header.op == WARDEN_USAGE_ANSWER) {
+		exec->hit_memory = usage->oom_kills > exec->oom_before;
+		exec->memory_limit = usage->memory_limit;
+		exec->memory_peak = usage->memory_peak;
+		exec->sandbox->oom_kills = usage->oom_kills;
+	}
+	answer(exec, COMMAND_ENDED);
+}
+
+/* SIGKILL has many senders; whether the memory limit was one, its counter knows. */
+static bool ask_for_memory(struct exec *exec)
+{
+	struct command *command = exec->command;
+	struct warden_release message = { .sandbox = exec->sandbox->id };
+	if (command->result.timed_out || command->result.start_error ||
+		command_exit_code(command) != KILLED_EXIT)
+		return false;
+	return warden_ask(&exec->call->api->warden, &exec->usage, WARDEN_USAGE, &message,
+		sizeof(message), USAGE_MS, on_usage, NULL);
+}
+
+static void on_end(struct command *command, enum command_end end)
+{
+	struct exec *exec = command->state;
+	if (end != COMMAND_ENDED || !ask_for_memory(exec))
+		answer(exec, end);
 }
 
 static const struct command_owner owner = { .on_output = on_output, .on_end = on_end };
@@ -130,7 +188,9 @@ static bool start(struct call *call, struct error *err)
 	struct exec *exec = calloc(1, sizeof(*exec));
 	if (!exec)
 		return error_no_memory(err), false;
-	*exec = (struct exec){ .call = call, .sandbox = call->sandbox };
+	*exec = (struct exec){
+		.call = call, .sandbox = call->sandbox, .oom_before = call->sandbox->oom_kills
+	};
 	for (unsigned i = 0; i < 2; i++)
 		output_init(&exec->streams[i]);
 	exec->command = command_start(call->sandbox, text, size, limit_ms, &owner, exec, err);

@@ -318,6 +318,13 @@ static void drain(struct kernel *kernel)
 
 /* ---- frames ---- */
 
+/* No more frames of this run. */
+static void end_frames(struct kernel *kernel)
+{
+	session_on_lost(kernel->session, kernel->assembly.lost);
+	frames_begin(&kernel->assembly, 0);
+}
+
 /* A run that ends about at its limit was interrupted, or was not: only the warden knows. Its word
  * was sent before the interrupt, so it is there by now, but may not have been read yet. */
 static bool has_to_ask(const struct kernel *kernel)
@@ -331,14 +338,14 @@ static void finish_run(struct kernel *kernel)
 	bool is_stale = kernel->state == KERNEL_STALE;
 	if (has_to_ask(kernel)) {
 		kernel->is_done = true;
-		frames_begin(&kernel->assembly, 0);
+		end_frames(kernel);
 		return wait_at_most(kernel, WORD_MS);
 	}
 	drain(kernel);
 	warden_cancel(&kernel->beginning);
 	loop_timer_stop(&kernel->patience);
 	tell_run(kernel, WARDEN_RUN_END);
-	frames_begin(&kernel->assembly, 0);
+	end_frames(kernel);
 	loop_rewatch(&kernel->frames, EPOLLIN);
 	kernel->code = NULL;
 	kernel->run = 0;
@@ -411,6 +418,7 @@ void kernel_on_ended(struct kernel *kernel, const struct warden_kernel_ended *en
 	bool was_ready = kernel->state != KERNEL_STARTING && kernel->state != KERNEL_WARMING;
 	memcpy(broken, kernel->broken, sizeof(broken));
 	drain(kernel);
+	end_frames(kernel);
 	let_go(kernel);
 	session_on_kernel_ended(session, &copy, broken, was_ready, pid);
 }

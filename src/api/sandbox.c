@@ -12,6 +12,8 @@
 #include <jansson.h>
 #include <string.h>
 
+#define COUNT_MS 5000
+
 static void schedule(struct sandbox *sandbox);
 
 /* ---- finding ---- */
@@ -139,6 +141,7 @@ void sandbox_free(struct sandbox *sandbox)
 	sandbox->state = SANDBOX_ENDING; /* who leaves now does not start its clock again */
 	unlink_sandbox(sandbox);
 	loop_timer_stop(&sandbox->reaper);
+	warden_cancel(&sandbox->counting);
 	while (!list_is_empty(&sandbox->sessions))
 		session_free(LIST_FIRST(&sandbox->sessions, struct session, link));
 	api_return_descriptors(sandbox->api, 1);
@@ -180,8 +183,8 @@ void sandbox_end(struct sandbox *sandbox, const char *reason)
 	struct warden_release release = { .sandbox = sandbox->id };
 	if (sandbox->state == SANDBOX_ENDING)
 		return;
-	wind_up(sandbox, reason);
 	warden_tell(&sandbox->api->warden, WARDEN_RELEASE, &release, sizeof(release));
+	wind_up(sandbox, reason);
 }
 
 void sandbox_on_ended(struct sandbox *sandbox, const char *reason)
@@ -190,6 +193,25 @@ void sandbox_on_ended(struct sandbox *sandbox, const char *reason)
 		wind_up(sandbox, reason);
 	sandboxes_on_ended(sandbox);
 	sandbox_free(sandbox);
+}
+
+static void on_counted(
+	struct warden_request *request, struct wire_packet *packet, const struct error *err)
+{
+	struct sandbox *sandbox = CONTAINER_OF(request, struct sandbox, counting);
+	if (packet && packet->header.op == WARDEN_USAGE_ANSWER)
+		sandbox->oom_kills = ((struct warden_usage *)packet->bytes)->oom_kills;
+}
+
+void sandbox_count_kills(struct sandbox *sandbox)
+{
+	struct warden_release message = { .sandbox = sandbox->id };
+	struct error err = { 0 };
+	if (sandbox->counting.warden)
+		return;
+	if (!warden_ask(&sandbox->api->warden, &sandbox->counting, WARDEN_USAGE, &message,
+		    sizeof(message), COUNT_MS, on_counted, &err))
+		log_error("warden.usage", sandbox->text, &err);
 }
 
 /* ---- the idle clock ---- */

@@ -55,6 +55,8 @@ struct sandbox {
 	uint32_t dying; /* bits of slots whose session is closed, but whose kernel still has to end
 			 */
 	uint32_t dying_pids[KERNELS_A_SANDBOX];
+	uint64_t oom_kills; /* by the memory limit, as far as known */
+	struct warden_request counting;
 	struct list deletions; /* of struct deletion: who waits for its end */
 };
 
@@ -74,6 +76,10 @@ void sandbox_free(struct sandbox *sandbox);
 struct sandbox *sandbox_find(struct api *api, const char *id, const char *owner);
 struct sandbox *sandbox_find_any(struct api *api, const struct sandbox_id *id);
 bool sandbox_id_parse(const char *text, struct sandbox_id *ret_id);
+
+/* Asks the warden how many processes the memory limit has killed, so that the next is told apart.
+ */
+void sandbox_count_kills(struct sandbox *sandbox);
 
 /* The idle time begins anew. */
 void sandbox_touch(struct sandbox *sandbox);

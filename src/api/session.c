@@ -304,6 +304,12 @@ void session_on_value(struct session *session, const struct frames_value *value)
 		values_take(&session->running->values, value);
 }
 
+void session_on_lost(struct session *session, uint64_t count)
+{
+	if (session->running)
+		session->running->values.lost += count;
+}
+
 void session_on_late(struct session *session, uint32_t run)
 {
 	if (session->running && session->running->run == run)
@@ -391,6 +397,8 @@ void session_on_kernel_ended(struct session *session, const struct warden_kernel
 	session->running = NULL;
 	if (cell)
 		cell_finish(cell, outcome_of(cell, ended), text, exit_of(ended));
+	if (ended->reason == KERNEL_END_MEMORY)
+		sandbox_count_kills(session->sandbox);
 	session_restart(session, ended->reason == KERNEL_END_MEMORY ? "memory_limit" : text);
 }
 

@@ -57,6 +57,8 @@ void session_on_ready(struct session *session);
 void session_on_start_failed(struct session *session, const struct error *err);
 void session_on_output(struct session *session, unsigned stream, const char *bytes, size_t size);
 void session_on_value(struct session *session, const struct frames_value *value);
+/* So many values of the run were too big, or not whole. */
+void session_on_lost(struct session *session, uint64_t count);
 void session_on_done(struct session *session);
 void session_on_kernel_ended(struct session *session, const struct warden_kernel_ended *ended,
 	const char *broken, bool was_ready, uint32_t pid);
