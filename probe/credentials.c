@@ -498,7 +498,7 @@ static void try_action(const char *key, uint32_t action)
 	json_open(key, '{');
 	for (size_t i = 0; i < ARRAY_SIZE(denied_calls); i++) {
 		struct own_filter own = { .action = action, .number = numbers[i], .denied = i };
-		try(denied_calls[i], install_and_call, &own);
+		try_forked(denied_calls[i], install_and_call, &own);
 	}
 	json_close('}');
 }
@@ -511,8 +511,8 @@ static int run_seccomp_loosen(int argc, char **argv)
 		SECCOMP_FILTER_FLAG_TSYNC };
 	json_open(NULL, '{');
 	json_open("install", '{');
-	try("listener", install_only, &listener);
-	try("all threads", install_only, &all_threads);
+	try_forked("listener", install_only, &listener);
+	try_forked("all threads", install_only, &all_threads);
 	json_close('}');
 	report_denied("before");
 	in_child(loosened_child);

@@ -123,7 +123,7 @@ static void try_kinds(const char *key, attempt run)
 {
 	json_open(key, '{');
 	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
-		try(kinds[i].name, run, &kinds[i].flag);
+		try_forked(kinds[i].name, run, &kinds[i].flag);
 	json_close('}');
 }
 
@@ -133,9 +133,9 @@ static void try_setns(void)
 	long self = getpid();
 	json_open("setns", '{');
 	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
-		try(kinds[i].name, by_setns, kinds[i].file);
-	try("pidfd of 1", by_setns_of_pid, &first);
-	try("pidfd of self", by_setns_of_pid, &self);
+		try_forked(kinds[i].name, by_setns, kinds[i].file);
+	try_forked("pidfd of 1", by_setns_of_pid, &first);
+	try_forked("pidfd of self", by_setns_of_pid, &self);
 	json_close('}');
 }
 
@@ -143,12 +143,12 @@ static void try_ordinary(void)
 {
 	static const long none = 0, files = CLONE_FILES | CLONE_FS;
 	json_open("ordinary", '{');
-	try("thread", make_thread, NULL);
-	try("fork", plain_fork, NULL);
-	try("vfork", plain_vfork, NULL);
-	try("clone", by_clone, &none);
-	try("unshare nothing", by_unshare, &none);
-	try("unshare files", by_unshare, &files);
+	try_forked("thread", make_thread, NULL);
+	try_forked("fork", plain_fork, NULL);
+	try_forked("vfork", plain_vfork, NULL);
+	try_forked("clone", by_clone, &none);
+	try_forked("unshare nothing", by_unshare, &none);
+	try_forked("unshare files", by_unshare, &files);
 	json_close('}');
 }
 
@@ -161,12 +161,12 @@ static int run_clone(int argc, char **argv)
 	try_kinds("clone high bit", by_clone_with_high_bit);
 	try_kinds("clone3", by_clone3);
 	json_open("clone3 others", '{');
-	try("plain", by_clone3, &none);
-	try("into cgroup", by_clone3, &into_cgroup);
+	try_forked("plain", by_clone3, &none);
+	try_forked("into cgroup", by_clone3, &into_cgroup);
 	json_close('}');
 	try_setns();
 	json_open("parent", '{');
-	try("CLONE_PARENT", clone_parent, NULL);
+	try_forked("CLONE_PARENT", clone_parent, NULL);
 	json_close('}');
 	try_ordinary();
 	json_close('}');

@@ -50,10 +50,10 @@ void json_format(const char *key, const char *format, ...) PRINTF_LIKE(2, 3);
 typedef long (*attempt)(const void *argument);
 
 /* Makes the attempt in a child of its own and reports under `name`: "OK", the errno's name, the
- * name of the signal that ended the child, or "hangs" after two seconds. */
+ * name of the signal that ended the child, or "hangs" after two seconds. The child shares our
+ * memory unless it is forked: what forks, starts threads, makes namespaces or dies has to be. */
 void try(const char *name, attempt run, const void *argument);
-/* The same; returns the words, good until the next call. */
-const char *try_quietly(attempt run, const void *argument);
+void try_forked(const char *name, attempt run, const void *argument);
 /* Reports a result that was had in this process. */
 void report(const char *name, long result);
 const char *errno_name(int error);

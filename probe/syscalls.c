@@ -141,7 +141,7 @@ static int run_x32(int argc, char **argv)
 	json_open(NULL, '{');
 	walk(X32_BIT, argc > 1 ? atol(argv[1]) : 60);
 	json_open("ia32", '{');
-	try("getpid", call_ia32_getpid, NULL);
+	try_forked("getpid", call_ia32_getpid, NULL);
 	json_close('}');
 	json_close('}');
 	return 0;

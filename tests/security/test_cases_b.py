@@ -383,6 +383,7 @@ def test_23_deep_and_odd_names_are_listed_and_deleted(boxes):
     assert box.shell("ls /tmp").split() == ["odd"]
 
 
+@pytest.mark.slow
 def test_23_a_folder_of_a_hundred_thousand_entries_is_listed_with_a_bound(boxes):
     box = boxes(limits={"inodes": 120000})
     box.kernel().said("import os\nos.mkdir('/tmp/many')\nfor i in range(100100):\n    os.close(os.open(f'/tmp/many/{i}', os.O_CREAT | os.O_WRONLY))\nprint('made')")

@@ -110,7 +110,7 @@ def test_113_links_that_change_under_the_calls_never_lead_out(boxes, planted):
     """The attacker swaps a folder for a link while the file calls run."""
     folder, words = planted
     box = boxes()
-    box.shell("mkdir -p /tmp/a /tmp/b && echo inside > /tmp/a/SECRET")
+    box.shell("mkdir -p /tmp/a && echo inside > /tmp/a/SECRET && ln -s /tmp/a /tmp/s")
     kernel = box.kernel()
     code = (
         "import os, time\nend = time.time() + 4\nn = 0\n"
