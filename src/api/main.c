@@ -214,11 +214,25 @@ static bool start(struct api *api, struct error *err)
 	return loop_watch(&api->loop, &api->keeper, API_FD_KEEPER, EPOLLIN, on_keeper, err);
 }
 
-/* Rows stay as they are: what the warden still has is found again at the next start. */
-static void finish(struct api *api)
+/* The daemon stops as a whole: its sandboxes go with it, for that reason and no other. */
+static void end_rows(struct api *api)
+{
+	struct error err = { 0 };
+	bool is_good = store_begin(api->store, &err);
+	LIST_EACH (&api->sandboxes, struct sandbox, link, sandbox)
+		is_good = is_good &&
+			  sandbox_row_end(api->store, &sandbox->id, "daemon_stopped", &err);
+	if (!is_good || !store_commit(api->store, &err))
+		log_error("store.stop", NULL, &err);
+}
+
+/* After a failure rows stay as they are: what the warden still has is found again by the next api. */
+static void finish(struct api *api, bool is_stopped)
 {
 	if (api->store)
 		sessions_flush(api);
+	if (is_stopped)
+		end_rows(api);
 	api->http = http_server_free(api->http);
 	warden_deinit(&api->warden);
 	while (!list_is_empty(&api->sandboxes))
@@ -239,6 +253,6 @@ int main(void)
 	if (!is_good)
 		log_error("api.start", NULL, &err);
 	is_good = is_good && api.is_stopping;
-	finish(&api);
+	finish(&api, is_good);
 	return is_good ? 0 : 1;
 }
