@@ -67,8 +67,10 @@ static bool join_sandbox(struct error *err)
 		return error_from_os(err, errno, "cannot start a session");
 	if (syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL) < 0 && errno != ENOSYS)
 		return error_from_os(err, errno, "cannot leave the keyring");
-	int null = open("/dev/null", O_RDWR);
-	if (null != 0 && (dup2(null, 0) < 0 || close(null) < 0))
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	bool is_placed = null == 0 ? fcntl(0, F_SETFD, 0) == 0
+				   : null > 0 && dup2(null, 0) == 0 && close(null) == 0;
+	if (!is_placed)
 		return error_from_os(err, errno, "cannot open /dev/null");
 	if (chdir("/workspace") < 0)
 		return error_from_os(err, errno, "cannot enter /workspace");

@@ -22,7 +22,7 @@ static void cell_free(struct cell *cell)
 		cell->call->on_gone = NULL;
 	if (cell->session && cell->session->running == cell)
 		cell->session->running = NULL;
-	if (cell->begun_us == 0 && !list_is_empty(&cell->link))
+	if (cell->session && cell->begun_us == 0 && !list_is_empty(&cell->link))
 		cell->session->queue_count--;
 	list_remove(&cell->link);
 	for (unsigned i = 0; i < 2; i++)

@@ -117,7 +117,7 @@ static void file_is_replaced_whole_and_read_within_its_bound(void **state)
 	char folder[] = "/tmp/base-test-XXXXXX";
 	struct error err = { 0 };
 	assert_non_null(mkdtemp(folder));
-	cleanup_close int dir = open(folder, O_RDONLY | O_DIRECTORY);
+	cleanup_close int dir = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	assert_true(fd_replace_file(dir, "f", "hello", 5, 0600, &err));
 	assert_true(fd_replace_file(dir, "f", "hi", 2, 0600, &err));
 	size_t size;
@@ -134,9 +134,9 @@ static void file_is_replaced_whole_and_read_within_its_bound(void **state)
 
 static void log_line_is_json_whatever_is_in_it(void **state)
 {
-	int ends[2], old = dup(2);
+	int ends[2], old = fd_duplicate(2);
 	char line[2048];
-	assert_int_equal(pipe(ends), 0);
+	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
 	dup2(ends[1], 2);
 	log_init("test", LOG_INFO);
 	log_write(LOG_DEBUG_LEVEL, "quiet", NULL, "not seen");

@@ -41,9 +41,6 @@
 #define KILL_PAUSE_MS 5                 /* between rounds of killing, unless a child ends earlier */
 #define POLL_LIMIT_MS (3600 * 1000)
 
-/* One thread for each library of linear algebra: many small processes share few cores. */
-#define THREADS "1"
-
 static char *const environment[] = {
 	"HOME=/home/user",
 	"USER=user",
@@ -67,10 +64,11 @@ static char *const environment[] = {
 	/* what was printed before a limit, or while a stream is read, must be there */
 	"PYTHONUNBUFFERED=1",
 	"PIP_DISABLE_PIP_VERSION_CHECK=1",
-	"OPENBLAS_NUM_THREADS=" THREADS,
-	"OMP_NUM_THREADS=" THREADS,
-	"MKL_NUM_THREADS=" THREADS,
-	"NUMEXPR_NUM_THREADS=" THREADS,
+	/* one thread for each library of linear algebra: many small processes share few cores */
+	"OPENBLAS_NUM_THREADS=1",
+	"OMP_NUM_THREADS=1",
+	"MKL_NUM_THREADS=1",
+	"NUMEXPR_NUM_THREADS=1",
 	NULL,
 };
 

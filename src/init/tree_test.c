@@ -2,6 +2,7 @@
 #include "init/tree.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -33,7 +34,7 @@ static void nothing_is_left_of_a_tree(void **state)
 	enum { count = 6 };
 	int ready[2];
 	assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
-	assert_int_equal(pipe(ready), 0);
+	assert_int_equal(pipe2(ready, O_CLOEXEC), 0);
 	if (fork() == 0)
 		hide(ready[1], count);
 	close(ready[1]);

@@ -103,7 +103,7 @@ static char *start_folder(const char *controller)
 		if (!is_it)
 			continue;
 		size_t cut = strcmp(root, "/") ? strlen(root) : 0;
-		if (cut && strncmp(place, root, cut))
+		if (cut && strncmp(place, root, cut) != 0)
 			continue;
 		if (asprintf(&folder, "%s%s", point, strcmp(place + cut, "/") ? place + cut : "") < 0)
 			folder = NULL;
@@ -142,7 +142,7 @@ static void clear_leftovers(const char *parent)
 	struct dirent *entry;
 	while (dir && (entry = readdir(dir))) {
 		char *end;
-		if (strncmp(entry->d_name, PREFIX, strlen(PREFIX)))
+		if (strncmp(entry->d_name, PREFIX, strlen(PREFIX)) != 0)
 			continue;
 		long pid = strtol(entry->d_name + strlen(PREFIX), &end, 10);
 		if (pid > 1 && !*end && kill((pid_t)pid, 0) < 0 && errno == ESRCH)

@@ -48,7 +48,7 @@ bool lockdown_capabilities(uint64_t permitted, uint64_t effective, struct error 
 	struct __user_cap_data_struct seen[2];
 	if (syscall(SYS_capset, &header, sets) < 0)
 		return error_from_os(err, errno, "cannot set capabilities");
-	if (syscall(SYS_capget, &header, seen) < 0 || memcmp(seen, sets, sizeof(sets)))
+	if (syscall(SYS_capget, &header, seen) < 0 || memcmp(seen, sets, sizeof(sets)) != 0)
 		return error_set(err, ERROR_INTERNAL, "capabilities did not become what was asked");
 	return true;
 }

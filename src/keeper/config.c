@@ -65,7 +65,7 @@ static bool take_degraded(struct config *config, json_t *array, struct error *er
 	json_t *value;
 	json_array_foreach(array, i, value) {
 		const char *name = json_string_value(value);
-		if (!name || strcmp(name, "landlock"))
+		if (!name || strcmp(name, "landlock") != 0)
 			return error_set(err, ERROR_CONFIG,
 				"allow_degraded: '%s' is no layer that can be done without; "
 				"'landlock' is the only one",

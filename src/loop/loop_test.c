@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -23,8 +24,8 @@ static int setup(void **state)
 	struct error err;
 	struct bench *bench = calloc(1, sizeof(*bench));
 	*state = bench;
-	return bench && loop_init(&bench->loop, &err) && pipe(bench->pipes[0]) == 0 &&
-			       pipe(bench->pipes[1]) == 0
+	return bench && loop_init(&bench->loop, &err) && pipe2(bench->pipes[0], O_CLOEXEC) == 0 &&
+			       pipe2(bench->pipes[1], O_CLOEXEC) == 0
 		       ? 0
 		       : -1;
 }

@@ -140,7 +140,7 @@ bool kernel_start(struct sandbox *sandbox, const struct warden_kernel *request, 
 		return error_set(err, ERROR_PROTOCOL, "the kernel slot is taken");
 	if (sandbox->state != SANDBOX_LIVE)
 		return error_set(err, ERROR_SANDBOX_NOT_RUNNING, "the sandbox is not running");
-	if (strncmp(request->language, "python", sizeof(request->language)))
+	if (strncmp(request->language, "python", sizeof(request->language)) != 0)
 		return error_set(err, ERROR_LANGUAGE_UNKNOWN, "there is only python");
 	CLEANUP(kernel_free) struct kernel *kernel = calloc(1, sizeof(*kernel));
 	if (!kernel)

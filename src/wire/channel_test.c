@@ -64,11 +64,11 @@ static void empty_packet_leaks_no_descriptor(void **state)
 	struct error err;
 	struct wire_packet packet;
 	int fds[2] = { 0, 1 };
-	int next = dup(0);
+	int next = fd_duplicate(0);
 	close(next);
 	wire_send(ends[0], "", 0, fds, 2, &err);
 	assert_int_equal(wire_receive(ends[1], &packet, &err), WIRE_BAD);
-	int after = dup(0);
+	int after = fd_duplicate(0);
 	close(after);
 	assert_int_equal(after, next);
 }
