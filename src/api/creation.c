@@ -135,6 +135,10 @@ static bool claim(struct creation *creation, struct error *err)
 static struct creation *creation_new(
 	struct call *call, const struct sandbox_row *row, struct error *err)
 {
+	if (!call->api->warden.is_ready) {
+		error_set(err, ERROR_HOST_FULL, "the warden is being started");
+		return NULL;
+	}
 	if (!api_take_descriptors(call->api, 1, err))
 		return NULL;
 	struct creation *creation = calloc(1, sizeof(*creation));

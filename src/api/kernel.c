@@ -22,6 +22,8 @@
 #define ENDING_MS 10000
 #define HANG_UP_MS 300 /* between the end of the socket and the warden's word */
 #define INTERRUPT_MS 500
+#define REST_MS 10
+#define SETTLE_MS 5000
 #define WORD_MS 2 /* for a packet that is in the socket already */
 #define INTERRUPTS 20
 #define FRAMES_A_TURN 32
@@ -53,7 +55,9 @@ static void let_go(struct kernel *kernel)
 {
 	warden_cancel(&kernel->starting);
 	warden_cancel(&kernel->beginning);
+	warden_cancel(&kernel->settling);
 	loop_timer_stop(&kernel->patience);
+	loop_timer_stop(&kernel->rest);
 	close_source(&kernel->frames);
 	close_source(&kernel->streams[0].source);
 	close_source(&kernel->streams[1].source);
@@ -80,6 +84,12 @@ static struct warden_kernel describe(const struct kernel *kernel)
 	return message;
 }
 
+/* Without a warden the sandbox is about to end, and nothing is to be done for its kernels. */
+static bool has_warden(const struct kernel *kernel)
+{
+	return api_of(kernel)->warden.source.loop;
+}
+
 static void tell_run(const struct kernel *kernel, uint16_t op)
 {
 	struct warden_run message = { .sandbox = kernel->session->sandbox->id,
@@ -91,6 +101,9 @@ static void tell_run(const struct kernel *kernel, uint16_t op)
 
 static void on_patience(struct loop_timer *timer);
 static void finish_run(struct kernel *kernel);
+static void send_code(struct kernel *kernel);
+static void drain(struct kernel *kernel);
+static void watch_streams(struct kernel *kernel);
 
 static void wait_at_most(struct kernel *kernel, int64_t ms)
 {
@@ -192,18 +205,32 @@ bool kernel_start(struct kernel *kernel, struct error *err)
 	return true;
 }
 
+/* Whether the earlier api's run has ended cannot be known: its DONE may have been read, or its
+ * source never been sent whole. So a cell that cannot do anything (NUL is no Python) is put behind
+ * it: when that has ended, so has all before. */
+static void probe(struct kernel *kernel)
+{
+	static const char nothing[] = "\0";
+	frames_begin(&kernel->assembly, api_next_run(api_of(kernel)));
+	kernel->state = KERNEL_STALE;
+	kernel->code = nothing;
+	kernel->code_size = 1;
+	kernel->code_sent = 0;
+	kernel_abandon(kernel);
+	send_code(kernel);
+}
+
 bool kernel_adopt(struct kernel *kernel, const struct warden_kernel *item,
 	struct wire_packet *packet, struct error *err)
 {
 	kernel->generation = item->generation;
 	kernel->pid = item->pid;
 	kernel->run = item->run;
-	kernel->state = item->run ? KERNEL_STALE : KERNEL_IDLE;
+	kernel->state = KERNEL_IDLE;
 	if (!attach(kernel, packet, err))
 		return false;
-	frames_begin(&kernel->assembly, item->run);
 	if (item->run)
-		kernel_abandon(kernel);
+		probe(kernel);
 	return true;
 }
 
@@ -222,7 +249,9 @@ void kernel_abandon(struct kernel *kernel)
  */
 static ssize_t send_frame(struct kernel *kernel, size_t size, uint16_t flags)
 {
-	struct frame_header header = { .run = kernel->run, .kind = FRAME_RUN, .flags = flags };
+	struct frame_header header = {
+		.run = kernel->assembly.run, .kind = FRAME_RUN, .flags = flags
+	};
 	struct iovec parts[] = { { &header, sizeof(header) },
 		{ (char *)(uintptr_t)kernel->code + kernel->code_sent, size } };
 	struct msghdr message = { .msg_iov = parts, .msg_iovlen = ARRAY_SIZE(parts) };
@@ -248,6 +277,8 @@ static void on_begin_answer(
 	struct warden_request *request, struct wire_packet *packet, const struct error *err)
 {
 	struct kernel *kernel = CONTAINER_OF(request, struct kernel, beginning);
+	if (!has_warden(kernel))
+		return;
 	/* only a refusal is ever answered: then the run has no clock, and must not go on */
 	kernel_stop(kernel, err ? err->message : "the warden refused the run");
 }
@@ -260,6 +291,7 @@ bool kernel_run(struct kernel *kernel, uint32_t run, const char *code, size_t si
 		.generation = kernel->generation,
 		.run = run,
 		.timeout_ms = limit_ms };
+	drain(kernel); /* what was written before belongs to no cell */
 	if (!warden_ask(&api_of(kernel)->warden, &kernel->beginning, WARDEN_RUN_BEGIN, &message,
 		    sizeof(message), 0, on_begin_answer, err))
 		return false;
@@ -273,6 +305,7 @@ bool kernel_run(struct kernel *kernel, uint32_t run, const char *code, size_t si
 	kernel->due_us = clock_monotonic_us() + (int64_t)limit_ms * 1000;
 	kernel->state = KERNEL_RUNNING;
 	wait_at_most(kernel, (int64_t)limit_ms + SLACK_MS);
+	watch_streams(kernel);
 	send_code(kernel);
 	return true;
 }
@@ -300,11 +333,36 @@ static bool read_stream(struct kernel *kernel, unsigned which, size_t *ret_size)
 	return true;
 }
 
+static void watch_streams(struct kernel *kernel)
+{
+	for (unsigned which = 0; which < 2; which++) {
+		struct loop_source *source = &kernel->streams[which].source;
+		struct error err = { 0 };
+		int fd = source->fd;
+		if (fd < 0 || source->loop)
+			continue;
+		if (!loop_watch(&api_of(kernel)->loop, source, fd, EPOLLIN, on_stream, &err))
+			source->fd = fd; /* read at the end of the run all the same */
+	}
+}
+
+static void on_rested(struct loop_timer *timer)
+{
+	watch_streams(CONTAINER_OF(timer, struct kernel, rest));
+}
+
+/* Between cells, threads and children may go on writing. That is read, so that they do not hang,
+ * and dropped; but slowly, so that they do not keep us busy. */
 static void on_stream(struct loop_source *source, uint32_t events)
 {
 	struct kernel_stream *stream = CONTAINER_OF(source, struct kernel_stream, source);
+	struct kernel *kernel = stream->kernel;
 	size_t size;
-	read_stream(stream->kernel, (unsigned)(stream - stream->kernel->streams), &size);
+	read_stream(kernel, (unsigned)(stream - kernel->streams), &size);
+	if (kernel->state != KERNEL_IDLE)
+		return;
+	loop_forget(source);
+	loop_timer_start(&api_of(kernel)->loop, &kernel->rest, REST_MS, on_rested);
 }
 
 static void drain(struct kernel *kernel)
@@ -333,14 +391,35 @@ static bool has_to_ask(const struct kernel *kernel)
 	       clock_monotonic_us() >= kernel->due_us;
 }
 
+static void on_settled(
+	struct warden_request *request, struct wire_packet *packet, const struct error *err)
+{
+	struct kernel *kernel = CONTAINER_OF(request, struct kernel, settling);
+	if (!has_warden(kernel))
+		return;
+	kernel->state = KERNEL_IDLE;
+	session_on_ready(kernel->session);
+}
+
+/* An interrupt that is still on its way must not hit the next cell. The warden answers in order:
+ * when it has answered this question, it has sent all interrupts of before, and none will follow.
+ */
+static bool settle(struct kernel *kernel)
+{
+	struct warden_release message = { .sandbox = kernel->session->sandbox->id };
+	return warden_ask(&api_of(kernel)->warden, &kernel->settling, WARDEN_USAGE, &message,
+		sizeof(message), SETTLE_MS, on_settled, NULL);
+}
+
 static void finish_run(struct kernel *kernel)
 {
-	bool is_stale = kernel->state == KERNEL_STALE;
 	if (has_to_ask(kernel)) {
 		kernel->is_done = true;
 		end_frames(kernel);
 		return wait_at_most(kernel, WORD_MS);
 	}
+	bool is_stale = kernel->state == KERNEL_STALE;
+	bool was_interrupted = is_stale || kernel->is_done || kernel->interrupts > 0;
 	drain(kernel);
 	warden_cancel(&kernel->beginning);
 	loop_timer_stop(&kernel->patience);
@@ -349,11 +428,11 @@ static void finish_run(struct kernel *kernel)
 	loop_rewatch(&kernel->frames, EPOLLIN);
 	kernel->code = NULL;
 	kernel->run = 0;
-	kernel->state = KERNEL_IDLE;
-	if (is_stale)
-		session_on_ready(kernel->session);
-	else
+	kernel->state = was_interrupted && settle(kernel) ? KERNEL_SETTLING : KERNEL_IDLE;
+	if (!is_stale)
 		session_on_done(kernel->session); /* may free the kernel */
+	else if (kernel->state == KERNEL_IDLE)
+		session_on_ready(kernel->session);
 }
 
 /* False when the kernel must not be touched any more this turn. */

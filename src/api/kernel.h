@@ -18,9 +18,10 @@ enum kernel_state {
 	KERNEL_STARTING, /* the warden is asked for one */
 	KERNEL_WARMING,  /* it is there; READY is awaited */
 	KERNEL_IDLE,
-	KERNEL_RUNNING, /* a run is under way */
-	KERNEL_STALE,   /* an earlier api's run is under way; its DONE is awaited */
-	KERNEL_ENDING,  /* it is being stopped; KERNEL_ENDED is awaited */
+	KERNEL_RUNNING,  /* a run is under way */
+	KERNEL_STALE,    /* an earlier api's run may be under way; the end of a probe is awaited */
+	KERNEL_SETTLING, /* its run has ended; an interrupt of it may still be on its way */
+	KERNEL_ENDING,   /* it is being stopped; KERNEL_ENDED is awaited */
 };
 
 struct kernel_stream {
@@ -40,8 +41,9 @@ struct kernel {
 	struct frames assembly;
 	const char *code; /* not owned: what is being sent of the run's source */
 	size_t code_size, code_sent;
-	struct warden_request starting, beginning;
+	struct warden_request starting, beginning, settling;
 	struct loop_timer patience; /* bounds what is awaited */
+	struct loop_timer rest;     /* between looks at output that nobody asked for */
 	unsigned interrupts;        /* sent because nobody wants the run any more */
 	char broken[96];            /* why it is being stopped; empty: asked for */
 };

@@ -219,14 +219,14 @@ static void end_rows(struct api *api)
 {
 	struct error err = { 0 };
 	bool is_good = store_begin(api->store, &err);
-	LIST_EACH (&api->sandboxes, struct sandbox, link, sandbox)
-		is_good = is_good &&
-			  sandbox_row_end(api->store, &sandbox->id, "daemon_stopped", &err);
+	LIST_EACH(&api->sandboxes, struct sandbox, link, sandbox)
+	is_good = is_good && sandbox_row_end(api->store, &sandbox->id, "daemon_stopped", &err);
 	if (!is_good || !store_commit(api->store, &err))
 		log_error("store.stop", NULL, &err);
 }
 
-/* After a failure rows stay as they are: what the warden still has is found again by the next api. */
+/* After a failure rows stay as they are: what the warden still has is found again by the next api.
+ */
 static void finish(struct api *api, bool is_stopped)
 {
 	if (api->store)

@@ -132,6 +132,7 @@ static void write_body(const struct told *told, struct writer *writer)
 	write_kernel(told, writer);
 	write_truncated(cell, writer);
 	write_limits_hit(told, writer);
+	unheard_tell(cell->session->unheard, writer);
 	sandbox_write_expiry(cell->session->sandbox, writer);
 }
 

@@ -53,6 +53,8 @@ static struct session *make(struct sandbox *sandbox, unsigned slot, struct error
 	list_init(&session->queue);
 	list_init(&session->dirty_link);
 	kernel_init(&session->kernel, session);
+	unheard_init(&session->unheard[0]);
+	unheard_init(&session->unheard[1]);
 	list_append(&sandbox->sessions, &session->link);
 	sandbox->session_count++;
 	return session;
@@ -124,6 +126,8 @@ static void end_with(struct session *session, const struct error *why)
 	if (session->creator)
 		answer_creator(session, why);
 	kernel_deinit(&session->kernel);
+	unheard_deinit(&session->unheard[0]);
+	unheard_deinit(&session->unheard[1]);
 	list_remove(&session->link);
 	list_remove(&session->dirty_link);
 	sandbox->session_count--;
@@ -296,6 +300,8 @@ void session_on_output(struct session *session, unsigned stream, const char *byt
 {
 	if (session->running)
 		output_feed(&session->running->streams[stream], bytes, size);
+	else if (session->kernel.state == KERNEL_IDLE)
+		unheard_feed(&session->unheard[stream], bytes, size);
 }
 
 void session_on_value(struct session *session, const struct frames_value *value)

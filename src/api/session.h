@@ -8,6 +8,7 @@
 #include "api/cell.h"
 #include "api/kernel.h"
 #include "api/sandbox.h"
+#include "api/unheard.h"
 #include "store/sessions.h"
 
 #define QUEUE_LIMIT 64
@@ -24,10 +25,11 @@ struct session {
 	struct kernel kernel;
 	struct list queue; /* of struct cell */
 	unsigned queue_count;
-	struct cell *running;  /* NULL also while an unwanted run is being interrupted */
-	struct call *creator;  /* waits for the first READY; until then there is no row */
-	struct guest creation; /* keeps the sandbox busy meanwhile */
-	bool is_restarted;     /* to be told in the next answer */
+	struct cell *running;      /* NULL also while an unwanted run is being interrupted */
+	struct call *creator;      /* waits for the first READY; until then there is no row */
+	struct guest creation;     /* keeps the sandbox busy meanwhile */
+	struct unheard unheard[2]; /* output of each stream between cells */
+	bool is_restarted;         /* to be told in the next answer */
 	char restart_reason[160];
 };
 
