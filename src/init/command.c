@@ -20,6 +20,7 @@
 #include "base/fd.h"
 #include "init/child.h"
 #include "init/tree.h"
+#include "jail/lockdown.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -150,15 +151,6 @@ static bool enter_cgroups(const struct serve_config *config)
 	return true;
 }
 
-static void reset_signals(void)
-{
-	for (int number = 1; number < NSIG; number++)
-		signal(number, SIG_DFL); /* some cannot be set, and need not */
-	sigset_t none;
-	sigemptyset(&none);
-	sigprocmask(SIG_SETMASK, &none, NULL);
-}
-
 static bool place_descriptors(const struct command *command)
 {
 	if (dup2(command->fds[FD_STDOUT], STDOUT_FILENO) < 0 ||
@@ -189,7 +181,7 @@ static _Noreturn void run_command(const struct command *command)
 	umask(022);
 	if (enter_cgroups(command->config) && setsid() >= 0 && place_descriptors(command) &&
 		lock_down(command) && (chdir("/workspace") == 0 || chdir("/") == 0)) {
-		reset_signals();
+		lockdown_signals();
 		execve(arguments[0], arguments, environment);
 	}
 	int start_error = errno;

@@ -251,7 +251,7 @@ class Commands(Case):
             "MANPAGER", "SYSTEMD_PAGER", "LESS", "EDITOR", "VISUAL", "GIT_EDITOR",
             "GIT_TERMINAL_PROMPT", "PIP_NO_INPUT", "PIP_DISABLE_PIP_VERSION_CHECK",
             "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS",
-            "PWD"})
+            "PYTHONUNBUFFERED", "PWD"})
         self.assertIn(b"HOME=/home/user\n", done.stdout)
 
     def test_long_texts(self):
