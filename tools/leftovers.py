@@ -1,7 +1,7 @@
 """What a run of the tests may leave behind on the host, looked at before and after.
 
-Processes need no list: whoever runs the tests makes itself the one to whom orphans are handed
-(become_reaper), so whatever still lives below it afterwards was left. The rest is compared by name.
+Processes need no list: orphans of the tests are handed to a process that does nothing but bury them
+(run_below_reaper), so whatever still lives below it afterwards was left. The rest is compared by name.
 """
 
 from __future__ import annotations
@@ -16,14 +16,28 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests/e2e"))
 
-from daemon import processes_below  # noqa: E402
+from daemon import Process, processes_below  # noqa: E402
 
 PR_SET_CHILD_SUBREAPER = 36
 PLACES = ("/tmp", "/var/tmp", "/run", "/dev/shm")
 
 
-def become_reaper() -> None:
+def run_below_reaper() -> None:
+    """Goes on in a child; the caller's process becomes the reaper and ends as the child does.
+
+    Burying at once matters: a dead process still counts for its user's limits.
+    """
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    child = os.fork()
+    if child == 0:
+        return
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal sends it to the child as well
+    signal.signal(signal.SIGTERM, lambda number, _: os.kill(child, number))
+    while True:
+        pid, status = os.waitpid(-1, 0)
+        if pid == child:
+            code = os.waitstatus_to_exitcode(status)
+            os._exit(code if code >= 0 else 128 - code)
 
 
 def look() -> dict[str, set[str]]:
@@ -31,23 +45,27 @@ def look() -> dict[str, set[str]]:
     return {"mount": _mounts(), "control group": _groups(), "net namespace": _net_namespaces(), "loop device": _loops(), "file": _files()}
 
 
-def compare(before: dict[str, set[str]], after: dict[str, set[str]]) -> list[str]:
-    used = _used_by_others()
-    return [
-        f"{kind} {name}"
-        for kind in after
-        for name in sorted(after[kind] - before[kind])
-        if not _belongs_to_another(kind, name, used)
-    ]  # fmt: skip
+def since(before: dict[str, set[str]], seconds: float) -> list[str]:
+    """What is new and does not go within the time: the machine may have other users, whose things come and go."""
+    end = time.monotonic() + seconds
+    while True:
+        after, used = look(), _used_by_others()
+        left = [
+            f"{kind} {name}"
+            for kind in after
+            for name in sorted(after[kind] - before[kind])
+            if not _belongs_to_another(kind, name, used)
+        ]  # fmt: skip
+        if not left or time.monotonic() > end:
+            return left
+        time.sleep(0.5)
 
 
 def processes_left(seconds: float) -> list[str]:
-    """Descendants of this process that do not end within the time; they are ended then. Zombies that were
-    handed to us are buried."""
+    """What the reaper has below it, but for the caller, and does not end within the time; it is ended then."""
     end = time.monotonic() + seconds
     while True:
-        _bury()
-        left = [p for p in processes_below(os.getpid())[1:] if p.state not in "ZX"]
+        left = [p for p in _below_reaper() if p.pid != os.getpid() and p.state not in "ZX"]
         if not left or time.monotonic() > end:
             break
         time.sleep(0.1)
@@ -58,12 +76,8 @@ def processes_left(seconds: float) -> list[str]:
     return told
 
 
-def _bury() -> None:
-    try:
-        while os.waitpid(-1, os.WNOHANG)[0]:
-            pass
-    except ChildProcessError:
-        pass
+def _below_reaper() -> list[Process]:
+    return processes_below(os.getppid())[1:]
 
 
 def _command(pid: int) -> str:
@@ -75,7 +89,7 @@ def _command(pid: int) -> str:
 
 def _used_by_others() -> str:
     """Command lines and open files of all processes that are not below this one."""
-    ours = {process.pid for process in processes_below(os.getpid())}
+    ours = {process.pid for process in _below_reaper()}
     texts = []
     for entry in os.listdir("/proc"):
         if not entry.isdigit() or int(entry) in ours:
