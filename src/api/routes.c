@@ -35,6 +35,8 @@ static const struct route routes[] = {
 	{ "DELETE", BOX, sandboxes_delete, 0 },
 	{ "GET", BOX "/lifecycle", lifecycle_get, 0 },
 	{ "PATCH", BOX "/lifecycle", lifecycle_patch, 0 },
+	{ "POST", BOX "/pause", pause_post, 0 },
+	{ "POST", BOX "/resume", resume_post, 0 },
 
 	{ "POST", BOX "/repl/sessions", sessions_create, ROUTE_USE },
 	{ "GET", BOX "/repl/sessions", sessions_list, 0 },
@@ -50,8 +52,19 @@ static const struct route routes[] = {
 	{ "GET", BOX "/fs/dir", files_list, 0 },
 	{ "GET", BOX "/fs/stat", files_stat, 0 },
 
-	{ "POST", BOX "/pause", not_built, 0 },
-	{ "POST", BOX "/resume", not_built, 0 },
+	{ "GET", "/v1/me", me_get, 0 },
+	{ "GET", "/v1/me/tokens", tokens_list, 0 },
+	{ "POST", "/v1/me/tokens", tokens_create, 0 },
+	{ "DELETE", "/v1/me/tokens/{}", tokens_revoke, 0 },
+
+	{ "GET", "/v1/templates", templates_list, 0 },
+	{ "POST", "/v1/templates/build", templates_build, ROUTE_RAW },
+	{ "GET", "/v1/templates/builds", builds_list, 0 },
+	{ "GET", "/v1/templates/builds/{}", builds_get, 0 },
+	{ "GET", "/v1/templates/builds/{}/logs", builds_get, ROUTE_QUERY_KEY },
+	{ "GET", "/v1/templates/{}", templates_get, 0 },
+	{ "DELETE", "/v1/templates/{}", templates_delete, 0 },
+
 	{ "POST", BOX "/hibernate", not_built, 0 },
 	{ "POST", BOX "/stop", not_built, 0 },
 	{ "POST", BOX "/wake", not_built, 0 },
@@ -79,13 +92,8 @@ static const struct route routes[] = {
 	{ "GET", "/v1/snapshots", not_built, 0 },
 	{ "GET", "/v1/snapshots/{}", not_built, 0 },
 	{ "DELETE", "/v1/snapshots/{}", not_built, 0 },
-	{ "GET", "/v1/templates", not_built, 0 },
-	{ "", "/v1/templates/*", not_built, 0 },
 	{ "", "/v1/volumes", not_built, 0 },
 	{ "", "/v1/volumes/*", not_built, 0 },
-	{ "GET", "/v1/me", not_built, 0 },
-	{ "", "/v1/me/tokens", not_built, 0 },
-	{ "DELETE", "/v1/me/tokens/{}", not_built, 0 },
 };
 
 /* ---- finding the route ---- */
@@ -225,7 +233,7 @@ static void on_gone(struct http_request *request)
 
 static void handle(struct call *call)
 {
-	if (call->sandbox && (call->route->flags & ROUTE_USE))
+	if (call->sandbox && (call->route->flags & ROUTE_USE) && !sandbox_is_paused(call->sandbox))
 		sandbox_touch(call->sandbox);
 	call->route->handler(call);
 }

@@ -3,7 +3,7 @@
  * table of what lives, makes and ends it, and holds the clock. It parses no client's bytes.
  *
  * Files: main.c (birth), keeper_link.c (orders of the keeper), requests.c (orders of the api: the one
- * table), template.c (zygotes), sandbox.c, kernel.c.
+ * table), template.c (zygotes), sandbox.c, kernel.c, pause.c.
  */
 #ifndef WARDEN_WARDEN_H
 #define WARDEN_WARDEN_H
@@ -23,7 +23,8 @@ struct warden {
 	struct nursery_setup setup;  /* defaults and caps */
 	bool is_set_up;
 	int init_program;            /* owned */
-	struct list templates;       /* struct template.link */
+	struct list templates;       /* struct template.link; of one name the newest is last */
+	unsigned last_place;         /* number of the last folder of an image */
 	struct list sandboxes;       /* struct sandbox.link */
 	unsigned sandbox_count;
 	uint32_t next_slice;
