@@ -58,6 +58,7 @@ static void let_go(struct kernel *kernel)
 	close_source(&kernel->streams[0].source);
 	close_source(&kernel->streams[1].source);
 	frames_begin(&kernel->assembly, 0);
+	kernel->is_paused = false;
 	kernel->code = NULL;
 	kernel->run = 0;
 	kernel->state = KERNEL_NONE;
@@ -300,11 +301,39 @@ static bool read_stream(struct kernel *kernel, unsigned which, size_t *ret_size)
 	return true;
 }
 
+/* Not even watched meanwhile: a hang-up would be told again and again. */
+static void pause_streams(struct kernel *kernel)
+{
+	kernel->is_paused = true;
+	for (unsigned i = 0; i < 2; i++)
+		loop_forget(&kernel->streams[i].source);
+}
+
 static void on_stream(struct loop_source *source, uint32_t events)
 {
 	struct kernel_stream *stream = CONTAINER_OF(source, struct kernel_stream, source);
+	struct kernel *kernel = stream->kernel;
 	size_t size;
-	read_stream(stream->kernel, (unsigned)(stream - stream->kernel->streams), &size);
+	if (read_stream(kernel, (unsigned)(stream - kernel->streams), &size) &&
+		session_is_behind(kernel->session))
+		pause_streams(kernel);
+}
+
+void kernel_resume(struct kernel *kernel)
+{
+	struct error err = { 0 };
+	if (!kernel->is_paused)
+		return;
+	kernel->is_paused = false;
+	for (unsigned i = 0; i < 2; i++) {
+		struct loop_source *source = &kernel->streams[i].source;
+		int fd = source->fd;
+		if (fd < 0 ||
+			loop_watch(&api_of(kernel)->loop, source, fd, EPOLLIN, on_stream, &err))
+			continue;
+		source->fd = fd; /* it is read when the run ends, and closed with the kernel */
+		log_error("kernel.output", kernel->session->sandbox->text, &err);
+	}
 }
 
 static void drain(struct kernel *kernel)
@@ -342,6 +371,7 @@ static void finish_run(struct kernel *kernel)
 		return wait_at_most(kernel, WORD_MS);
 	}
 	drain(kernel);
+	kernel_resume(kernel);
 	warden_cancel(&kernel->beginning);
 	loop_timer_stop(&kernel->patience);
 	tell_run(kernel, WARDEN_RUN_END);
