@@ -7,6 +7,7 @@
 
 #include "api/auth.h"
 #include "api/config.h"
+#include "api/stats.h"
 #include "api/warden.h"
 #include "base/list.h"
 #include "http/server.h"
@@ -16,6 +17,7 @@
 #define API_BUCKETS 4096 /* of the table of sandboxes; a power of two */
 
 struct sandbox;
+struct run;
 
 struct api {
 	struct loop loop;
@@ -28,11 +30,16 @@ struct api {
 	struct list sandboxes; /* of struct sandbox: all that live */
 	unsigned sandbox_count;
 	struct sandbox *buckets[API_BUCKETS];
+	struct {
+		struct run *buckets[API_BUCKETS]; /* owned by their sandboxes */
+		uint64_t bytes;                   /* that all of them keep */
+	} runs;
 	struct list creations;      /* of struct creation: creates under way */
 	struct list dirty_sessions; /* of struct session: rows to be written */
 	struct list rates;          /* of struct owner_rate */
 	struct loop_timer housekeeping;
 	struct loop_timer stop_limit;
+	struct stats stats;
 	unsigned calls; /* requests that are not done */
 	unsigned descriptors, descriptor_limit;
 	uint32_t last_run;

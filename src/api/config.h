@@ -36,6 +36,7 @@ struct config {
 	size_t key_count;
 	char **hosts; /* owned: further Host names that are served */
 	size_t host_count;
+	bool has_open_metrics; /* GET /metrics needs no key */
 	int64_t ttl_seconds;
 	struct limits limits;      /* defaults */
 	struct limits caps;        /* the most that may be asked for */

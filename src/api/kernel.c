@@ -62,6 +62,7 @@ static void let_go(struct kernel *kernel)
 	close_source(&kernel->streams[0].source);
 	close_source(&kernel->streams[1].source);
 	frames_begin(&kernel->assembly, 0);
+	kernel->is_paused = false;
 	kernel->code = NULL;
 	kernel->run = 0;
 	kernel->state = KERNEL_NONE;
@@ -350,20 +351,38 @@ static bool read_stream(struct kernel *kernel, unsigned which, size_t *ret_size)
 
 static void watch_streams(struct kernel *kernel)
 {
-	for (unsigned which = 0; which < 2; which++) {
+	for (unsigned which = 0; which < 2 && !kernel->is_paused; which++) {
 		struct loop_source *source = &kernel->streams[which].source;
 		struct error err = { 0 };
 		int fd = source->fd;
 		if (fd < 0 || source->loop)
 			continue;
-		if (!loop_watch(&api_of(kernel)->loop, source, fd, EPOLLIN, on_stream, &err))
-			source->fd = fd; /* read at the end of the run all the same */
+		if (loop_watch(&api_of(kernel)->loop, source, fd, EPOLLIN, on_stream, &err))
+			continue;
+		source->fd = fd; /* it is read when the run ends, and closed with the kernel */
+		log_error("kernel.output", kernel->session->sandbox->text, &err);
 	}
 }
 
 static void on_rested(struct loop_timer *timer)
 {
 	watch_streams(CONTAINER_OF(timer, struct kernel, rest));
+}
+
+/* Not even watched meanwhile: a hang-up would be told again and again. */
+static void pause_streams(struct kernel *kernel)
+{
+	kernel->is_paused = true;
+	for (unsigned i = 0; i < 2; i++)
+		loop_forget(&kernel->streams[i].source);
+}
+
+void kernel_resume(struct kernel *kernel)
+{
+	if (!kernel->is_paused)
+		return;
+	kernel->is_paused = false;
+	watch_streams(kernel);
 }
 
 /* Between cells, threads and children may go on writing. That is read, so that they do not hang,
@@ -373,7 +392,9 @@ static void on_stream(struct loop_source *source, uint32_t events)
 	struct kernel_stream *stream = CONTAINER_OF(source, struct kernel_stream, source);
 	struct kernel *kernel = stream->kernel;
 	size_t size;
-	read_stream(kernel, (unsigned)(stream - kernel->streams), &size);
+	bool is_read = read_stream(kernel, (unsigned)(stream - kernel->streams), &size);
+	if (is_read && session_is_behind(kernel->session))
+		return pause_streams(kernel);
 	if (kernel->state != KERNEL_IDLE)
 		return;
 	loop_forget(source);
@@ -436,6 +457,7 @@ static void finish_run(struct kernel *kernel)
 	bool is_stale = kernel->state == KERNEL_STALE;
 	bool was_interrupted = is_stale || kernel->is_done || kernel->interrupts > 0;
 	drain(kernel);
+	kernel_resume(kernel);
 	warden_cancel(&kernel->beginning);
 	loop_timer_stop(&kernel->patience);
 	tell_run(kernel, WARDEN_RUN_END);

@@ -38,6 +38,7 @@ struct kernel {
 	bool is_done;              /* its DONE has come, but the warden may have a word about it */
 	struct loop_source frames; /* its descriptor is owned; -1: none */
 	struct kernel_stream streams[2]; /* stdout, stderr */
+	bool is_paused;                  /* they are not watched: the reader of a run is slow */
 	struct frames assembly;
 	const char *code; /* not owned: what is being sent of the run's source */
 	size_t code_size, code_sent;
@@ -62,6 +63,8 @@ void kernel_abandon(struct kernel *kernel);
 /* Its sandbox was paused: what is awaited of it is awaited no longer, until it goes on. */
 void kernel_pause(struct kernel *kernel);
 void kernel_go_on(struct kernel *kernel, int64_t lasted_us);
+/* Reads output again, where it was paused because the session was behind. */
+void kernel_resume(struct kernel *kernel);
 /* Stops it; the warden's KERNEL_ENDED follows. `why`: a protocol it broke, or NULL. */
 void kernel_stop(struct kernel *kernel, const char *why);
 /* The warden says that it has ended. */

@@ -20,6 +20,7 @@ enum sandbox_state { SANDBOX_STARTING, SANDBOX_RUNNING, SANDBOX_ENDING };
 enum sandbox_pause { SANDBOX_GOES, SANDBOX_PAUSING, SANDBOX_PAUSED, SANDBOX_RESUMING };
 
 struct guest;
+struct journal;
 typedef void (*guest_on_end)(struct guest *guest, const struct error *why);
 /* The sandbox is paused: clocks that count its work stand still (-1); or they go on, after that
  * long. */
@@ -57,6 +58,14 @@ struct sandbox {
 	struct list guests;   /* of struct guest */
 	struct list sessions; /* of struct session, oldest first */
 	unsigned session_count;
+	struct list runs; /* of struct run, owned: oldest first */
+	struct {
+		int64_t at_us; /* of the last sample; 0: none */
+		uint64_t used_us;
+		double percent; /* between the last two */
+		bool has_percent;
+	} cpu;
+	struct journal *log, *events; /* references: what it prints, what happens to it */
 	uint32_t generations[KERNELS_A_SANDBOX]; /* of the last kernel in each slot */
 	uint32_t dying; /* bits of slots whose session is closed, but whose kernel still has to end
 			 */

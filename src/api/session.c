@@ -7,6 +7,7 @@
 
 #include "api/answer.h"
 #include "api/inside.h"
+#include "api/sandbox_events.h"
 #include "base/clock.h"
 #include "base/log.h"
 
@@ -312,7 +313,7 @@ void session_on_start_failed(struct session *session, const struct error *err)
 void session_on_output(struct session *session, unsigned stream, const char *bytes, size_t size)
 {
 	if (session->running)
-		output_feed(&session->running->streams[stream], bytes, size);
+		cell_take_output(session->running, stream, bytes, size);
 	else if (session->kernel.state == KERNEL_IDLE)
 		unheard_feed(&session->unheard[stream], bytes, size);
 }
@@ -320,13 +321,23 @@ void session_on_output(struct session *session, unsigned stream, const char *byt
 void session_on_value(struct session *session, const struct frames_value *value)
 {
 	if (session->running)
-		values_take(&session->running->values, value);
+		cell_take_value(session->running, value);
+}
+
+bool session_is_behind(const struct session *session)
+{
+	return session->running && cell_is_behind(session->running);
+}
+
+void session_resume(struct session *session)
+{
+	kernel_resume(&session->kernel);
 }
 
 void session_on_lost(struct session *session, uint64_t count)
 {
 	if (session->running)
-		session->running->values.lost += count;
+		session->running->record->values.lost += count;
 }
 
 void session_on_late(struct session *session, uint32_t run)
@@ -389,10 +400,21 @@ static int exit_of(const struct warden_kernel_ended *ended)
 	return WEXITSTATUS(ended->status) ? WEXITSTATUS(ended->status) : 1;
 }
 
+static void note_restart(struct session *session, const char *reason)
+{
+	struct note note;
+	session->sandbox->api->stats.kernels_restarted++;
+	struct writer *writer = note_begin(&note, session->sandbox, "kernel.restarted");
+	writer_text(writer, "session_id", session->id);
+	writer_text(writer, "reason", reason);
+	note_end(&note);
+}
+
 void session_restart(struct session *session, const char *reason)
 {
 	struct error err = { 0 };
 	session->is_restarted = true;
+	note_restart(session, reason);
 	snprintf(session->restart_reason, sizeof(session->restart_reason), "%s", reason);
 	if (!session_start(session, &err))
 		return session_on_start_failed(session, &err);

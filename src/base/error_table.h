@@ -11,6 +11,7 @@
 	E(INVALID, "request.invalid", 400, "the request cannot be understood; the text names the field") \
 	E(UNKNOWN_FIELD, "request.unknown_field", 400, "the body has a field that does not exist here") \
 	E(UNAUTHORIZED, "auth.unauthorized", 401, "the key is missing, malformed, unknown, expired or revoked") \
+	E(OPERATOR_ONLY, "auth.operator_only", 403, "only the key of the daemon's operator may ask for that") \
 	E(HOST_REFUSED, "request.host_refused", 403, "the Host header is none this daemon serves") \
 	E(ORIGIN_REFUSED, "request.origin_refused", 403, "a web page of another origin asked")     \
 	E(ROUTE_UNKNOWN, "request.route_unknown", 404, "no such path")                             \
@@ -38,6 +39,8 @@
 	E(SESSION_NOT_FOUND, "session.not_found", 404, "no such context in this sandbox")          \
 	E(SESSION_LIMIT, "session.too_many", 429, "the sandbox has as many contexts as allowed")   \
 	E(SESSION_QUEUE, "session.queue_full", 429, "too many cells wait for this context")        \
+	E(RUN_NOT_FOUND, "run.not_found", 404, "no such run, or not yours, or no longer kept")     \
+	E(RUN_CANCELLED, "run.cancelled", 409, "the run was cancelled before it began")            \
 	E(KERNEL_START, "kernel.start_failed", 500, "the kernel did not start")                    \
 	E(CELL_TIMEOUT, "cell.timeout", 504, "the cell ran past its limit and was interrupted")    \
 	E(COMMAND_TIMEOUT, "command.timeout", 504, "the command ran past its limit and was ended") \

@@ -33,6 +33,7 @@ struct config {
 	json_t *owners;         /* owned object: what each owner may have */
 	double memory_overcommit; /* of sandboxes' limits together against the machine's; 0: any */
 	uint64_t memory_reserve;  /* bytes that a new sandbox must leave available */
+	bool has_open_metrics;  /* GET /metrics needs no key */
 	char *templates[KEEPER_NAMES]; /* owned; none: all that are built */
 	char network_default[16];
 };
