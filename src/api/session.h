@@ -9,6 +9,7 @@
 #include "api/kernel.h"
 #include "api/sandbox.h"
 #include "store/sessions.h"
+#include "wire/languages.h"
 
 #define QUEUE_LIMIT 64
 
@@ -18,7 +19,7 @@ struct session {
 	struct list dirty_link;  /* in api->dirty_sessions */
 	char id[SHORT_ID_TEXT];
 	unsigned slot;
-	char language[16];
+	enum language language;
 	int64_t created_ms;
 	uint64_t cells;
 	struct kernel kernel;
@@ -27,12 +28,14 @@ struct session {
 	struct cell *running;  /* NULL also while an unwanted run is being interrupted */
 	struct call *creator;  /* waits for the first READY; until then there is no row */
 	struct guest creation; /* keeps the sandbox busy meanwhile */
+	bool is_one_shot;      /* no row, in no list; ends with its cell */
 	bool is_restarted;     /* to be told in the next answer */
 	char restart_reason[160];
 };
 
 /* A session in a free slot, without kernel and row. NULL and err (session.too_many). */
-struct session *session_new(struct sandbox *sandbox, const char *language, struct error *err);
+struct session *session_new(
+	struct sandbox *sandbox, enum language language, struct error *err);
 /* One whose row was there before this process. */
 struct session *session_load(
 	struct sandbox *sandbox, const struct session_row *row, struct error *err);
