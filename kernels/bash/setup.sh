@@ -71,3 +71,6 @@ unset HISTFILE MAILCHECK
 export -n PS1 PS2
 trap '__sandglass_error $?' ERR
 trap '__sandglass_interrupt' URG
+# an interactive shell ignores these, and programs would inherit that
+trap : TSTP TTIN TTOU
+trap - TSTP TTIN TTOU
