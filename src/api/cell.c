@@ -7,6 +7,7 @@
 
 #include "api/answer.h"
 #include "api/fields.h"
+#include "api/languages.h"
 #include "api/routes.h"
 #include "api/session.h"
 #include "base/clock.h"
@@ -47,13 +48,26 @@ static bool read_limit(
 	return true;
 }
 
+/* A one-shot's body names the language of its session. */
+static bool read_language(json_t *body, struct session *session, struct error *err)
+{
+	const char *word = "";
+	return !session->is_one_shot ||
+	       (fields_text(body, "language", &word, NULL, err) &&
+		       languages_find(session->sandbox, word, &session->language, err));
+}
+
 static bool read_body(struct cell *cell, bool *ret_is_detached, struct error *err)
 {
 	static const char *const known[] = { "code", "timeout_ms", "stream", "detach", NULL };
+	static const char *const known_one_shot[] = { "language", "code", "timeout_ms", "stream",
+		"detach", NULL };
+	struct session *session = cell->session;
 	size_t size;
 	const char *text = http_request_body(cell->call->request, &size);
-	cell->body = fields_parse(text, size, known, err);
-	if (!cell->body || !fields_text(cell->body, "code", &cell->code, &cell->code_size, err))
+	cell->body = fields_parse(text, size, session->is_one_shot ? known_one_shot : known, err);
+	if (!cell->body || !read_language(cell->body, session, err) ||
+		!fields_text(cell->body, "code", &cell->code, &cell->code_size, err))
 		return false;
 	if (!cell->code || cell->code_size == 0)
 		return error_set(err, ERROR_INVALID, "'code' is empty");
@@ -82,7 +96,9 @@ static void cell_abandon(struct cell *cell)
 	struct session *session = cell->session;
 	loop_timer_stop(&cell->padding);
 	cell->record->is_cancelled = true;
-	if (session->running == cell)
+	if (session->is_one_shot)
+		session_close(session); /* frees the cell too */
+	else if (session->running == cell)
 		kernel_abandon(&session->kernel);
 	else
 		cell_free(cell);
@@ -127,7 +143,7 @@ static bool cell_prepare(struct cell *cell, struct error *err)
 	return cell->record;
 }
 
-struct cell *cell_new(struct call *call, struct session *session, struct error *err)
+static struct cell *cell_new(struct call *call, struct session *session, struct error *err)
 {
 	struct cell *cell = calloc(1, sizeof(*cell));
 	if (!cell)
@@ -199,7 +215,7 @@ static void wait_for_end(struct cell *cell, struct call *call)
 	loop_timer_start(&call->api->loop, &cell->padding, PADDING_MS, on_padding);
 }
 
-static bool enqueue(struct call *call, struct session *session, struct error *err)
+bool cell_submit(struct call *call, struct session *session, struct error *err)
 {
 	struct cell *cell = cell_new(call, session, err);
 	if (!cell)
@@ -229,7 +245,7 @@ void sessions_run(struct call *call)
 	struct session *session = session_find(call->sandbox, call->session_id);
 	if (!session)
 		error_set(&err, ERROR_SESSION_NOT_FOUND, "session not found");
-	if (!session || !enqueue(call, session, &err))
+	if (!session || !cell_submit(call, session, &err))
 		answer_error(call, &err);
 }
 

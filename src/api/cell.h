@@ -41,8 +41,9 @@ struct cell {
 	struct loop_timer padding;
 };
 
-/* Reads the body and makes the run; NULL and err. */
-struct cell *cell_new(struct call *call, struct session *session, struct error *err);
+/* Makes a cell of the call's body, and puts it into the queue; the call is answered when it may be.
+ * False and err: nothing is answered. */
+bool cell_submit(struct call *call, struct session *session, struct error *err);
 /* What the kernel says. */
 void cell_take_output(struct cell *cell, unsigned stream, const char *bytes, size_t size);
 void cell_take_value(struct cell *cell, const struct frames_value *value);

@@ -20,6 +20,7 @@ struct template
 	char name[TEMPLATE_NAME_SIZE];
 	char **aliases; /* owned, as is all below */
 	size_t alias_count;
+	uint32_t languages; /* LANGUAGE_BIT of each */
 	char *json; /* as capabilities shows it */
 };
 

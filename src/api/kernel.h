@@ -65,6 +65,11 @@ void kernel_pause(struct kernel *kernel);
 void kernel_go_on(struct kernel *kernel, int64_t lasted_us);
 /* Reads output again, where it was paused because the session was behind. */
 void kernel_resume(struct kernel *kernel);
+/* SIGINT to the run under way, if there is one. */
+void kernel_interrupt(struct kernel *kernel);
+/* Stops one that has run cells or could; the session starts the next. One that is starting is fresh
+ * already. */
+void kernel_restart(struct kernel *kernel);
 /* Stops it; the warden's KERNEL_ENDED follows. `why`: a protocol it broke, or NULL. */
 void kernel_stop(struct kernel *kernel, const char *why);
 /* The warden says that it has ended. */

@@ -36,7 +36,9 @@ static void write_kernel(const struct told *told, struct writer *writer)
 {
 	const struct session *session = told->cell->session;
 	bool is_lost = lost_kernel(told);
-	bool is_new = is_lost || session->is_restarted;
+	const char *restarted = told->values->restarted;
+	bool is_new = is_lost || session->is_restarted || restarted;
+	const char *reason = restarted ? restarted : session->restart_reason;
 	writer_open(writer, "kernel", '{');
 	writer_bool(writer, "state_kept", !is_new);
 	writer_bool(writer, "restarted", is_new);
@@ -45,7 +47,7 @@ static void write_kernel(const struct told *told, struct writer *writer)
 	else if (told->outcome == CELL_KILLED)
 		writer_text(writer, "reason", "timeout");
 	else if (is_new)
-		writer_text(writer, "reason", is_lost ? told->text : session->restart_reason);
+		writer_text(writer, "reason", is_lost ? told->text : reason);
 	writer_close(writer, '}');
 }
 
@@ -166,7 +168,8 @@ static void write_ending(const struct told *told, struct writer *writer)
 	writer_int(
 		writer, "duration_ms", (clock_monotonic_us() - told->cell->begun_us + 999) / 1000);
 	writer_bool(writer, "timeout", is_timeout(told));
-	write_kernel(told, writer);
+	if (!told->cell->session->is_one_shot)
+		write_kernel(told, writer);
 	write_truncated(told, writer);
 	write_limits_hit(told, writer);
 	if (is_heard(told->cell))
@@ -205,6 +208,8 @@ static void answer(const struct told *told, const char *failure, const char *end
 		status = cell->call->is_padded ? 200 : error_status(ERROR_CELL_TIMEOUT);
 	}
 	writer_text(&writer, "run_id", cell->record->id);
+	if (cell->session->is_one_shot)
+		writer_text(&writer, "language", language_name(cell->session->language));
 	for (unsigned i = 0; i < 2; i++)
 		output_write(&cell->streams[i], &writer, stream_names[i]);
 	values_write_results(told->values, &writer);

@@ -327,13 +327,19 @@ void sandbox_write_expiry(const struct sandbox *sandbox, struct writer *writer)
 	writer_text(writer, "expires_at", text);
 }
 
+bool sandbox_takes_work(const struct sandbox *sandbox, struct error *err)
+{
+	if (!sandbox_is_paused(sandbox))
+		return true;
+	error_set(err, ERROR_SANDBOX_NOT_RUNNING, "the sandbox is paused");
+	return error_hint(err, "POST /v1/sandboxes/%s/resume lets it go on", sandbox->text);
+}
+
 bool guest_enter(
 	struct guest *guest, struct sandbox *sandbox, guest_on_end on_end, struct error *err)
 {
-	if (sandbox_is_paused(sandbox)) {
-		error_set(err, ERROR_SANDBOX_NOT_RUNNING, "the sandbox is paused");
-		return error_hint(err, "POST /v1/sandboxes/%s/resume lets it go on", sandbox->text);
-	}
+	if (!sandbox_takes_work(sandbox, err))
+		return false;
 	if (sandbox->busy >= GUESTS_LIMIT)
 		return error_set(err, ERROR_BUSY, "too many calls are at work in this sandbox");
 	*guest = (struct guest){ .sandbox = sandbox, .on_end = on_end };

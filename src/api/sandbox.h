@@ -105,6 +105,8 @@ static inline bool sandbox_is_paused(const struct sandbox *sandbox)
 {
 	return sandbox->pause != SANDBOX_GOES;
 }
+/* False and err (sandbox.not_running) where it is paused. */
+bool sandbox_takes_work(const struct sandbox *sandbox, struct error *err);
 /* Only the state; pause.h does the rest. The idle time begins anew. */
 void sandbox_set_pause(struct sandbox *sandbox, enum sandbox_pause pause);
 
