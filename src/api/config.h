@@ -21,7 +21,7 @@ struct template
 	char **aliases; /* owned, as is all below */
 	size_t alias_count;
 	uint32_t languages; /* LANGUAGE_BIT of each */
-	char *json; /* as capabilities shows it */
+	char *json;         /* as capabilities shows it */
 };
 
 /* What one owner may have at once; 0: not counted. */

@@ -10,7 +10,7 @@
 
 int freezer_folder(const struct cgroup_tree *tree)
 {
-	return tree->dirs[tree->is_v2 ? 0 : CGROUP_HIERARCHIES - 1];
+	return tree->dirs[tree->is_v2 ? 0 : CGROUP_FREEZER];
 }
 
 bool freezer_set(const struct cgroup_tree *tree, const char *id, bool is_frozen, struct error *err)
