@@ -175,9 +175,8 @@ void metrics_sandbox(struct call *call)
 		return answer_error(call, &err);
 	}
 	measuring->call = call;
-	if (!guest_enter(&measuring->guest, call->sandbox, on_sandbox_end, &err))
+	if (!guest_look(&measuring->guest, call->sandbox, on_sandbox_end, &err))
 		return answer_error(call, &err);
-	measuring->guest.is_looking = true;
 	call->state = measuring;
 	call->on_gone = on_gone;
 	if (!ask(measuring, &err))

@@ -11,6 +11,7 @@
 #include "api/answer.h"
 #include "api/fields.h"
 #include "api/routes.h"
+#include "api/sandbox_events.h"
 #include "api/session.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -99,6 +100,14 @@ static void let_go_on(struct sandbox *sandbox)
 
 /* ---- the warden ---- */
 
+static void note_change(struct sandbox *sandbox, const char *type)
+{
+	struct note note;
+	note_begin(&note, sandbox, type);
+	note_end(&note);
+	log_write(LOG_INFO, type, sandbox->text, "as asked for");
+}
+
 static void tell_resume(struct sandbox *sandbox)
 {
 	struct warden_release message = { .sandbox = sandbox->id };
@@ -111,7 +120,7 @@ static void on_paused(
 	struct sandbox *sandbox = CONTAINER_OF(request, struct sandbox, pausing);
 	if (packet) {
 		sandbox_set_pause(sandbox, SANDBOX_PAUSED);
-		log_write(LOG_INFO, "sandbox.paused", sandbox->text, "paused");
+		note_change(sandbox, "sandbox.paused");
 		return answer_waiters(sandbox, NULL);
 	}
 	log_error("sandbox.pause", sandbox->text, err);
@@ -125,7 +134,7 @@ static void on_resumed(
 {
 	struct sandbox *sandbox = CONTAINER_OF(request, struct sandbox, pausing);
 	if (packet) {
-		log_write(LOG_INFO, "sandbox.resumed", sandbox->text, "goes on");
+		note_change(sandbox, "sandbox.resumed");
 		let_go_on(sandbox);
 		return answer_waiters(sandbox, NULL);
 	}

@@ -335,16 +335,29 @@ bool sandbox_takes_work(const struct sandbox *sandbox, struct error *err)
 	return error_hint(err, "POST /v1/sandboxes/%s/resume lets it go on", sandbox->text);
 }
 
-bool guest_enter(
+static bool enter(
 	struct guest *guest, struct sandbox *sandbox, guest_on_end on_end, struct error *err)
 {
-	if (!sandbox_takes_work(sandbox, err))
-		return false;
 	if (sandbox->busy >= GUESTS_LIMIT)
 		return error_set(err, ERROR_BUSY, "too many calls are at work in this sandbox");
 	*guest = (struct guest){ .sandbox = sandbox, .on_end = on_end };
 	list_append(&sandbox->guests, &guest->link);
 	sandbox->busy++;
+	return true;
+}
+
+bool guest_enter(
+	struct guest *guest, struct sandbox *sandbox, guest_on_end on_end, struct error *err)
+{
+	return sandbox_takes_work(sandbox, err) && enter(guest, sandbox, on_end, err);
+}
+
+bool guest_look(
+	struct guest *guest, struct sandbox *sandbox, guest_on_end on_end, struct error *err)
+{
+	if (!enter(guest, sandbox, on_end, err))
+		return false;
+	guest->is_looking = true;
 	return true;
 }
 

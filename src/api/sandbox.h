@@ -120,6 +120,10 @@ void sandbox_write_expiry(const struct sandbox *sandbox, struct writer *writer);
 /* False and err where it takes no more, or is paused (sandbox.not_running). */
 bool guest_enter(
 	struct guest *guest, struct sandbox *sandbox, guest_on_end on_end, struct error *err);
+/* As guest_enter, for what works on nothing inside: it is no use, and may be made of a paused one.
+ */
+bool guest_look(
+	struct guest *guest, struct sandbox *sandbox, guest_on_end on_end, struct error *err);
 void guest_leave(struct guest *guest); /* idempotent */
 
 /* The deletions that wait for its end are answered. In sandboxes.c. */

@@ -88,6 +88,9 @@ def test_looking_at_a_paused_sandbox_works(boxes):
     pause(box)
     assert box.request("GET")["status"] == "paused"
     assert len(box.request("GET", "/repl/sessions")) == 1
+    assert box.request("GET", "/metrics")["host_rss_bytes"] > 0
+    assert box.send("GET", "/logs").status_code == 200
+    assert box.request("GET", "/events")["events"][-1]["type"] == "sandbox.paused"
     assert box.request("GET", "/lifecycle")["ttl_seconds"] == 600
     assert box.request("PATCH", "/lifecycle", json={"ttl_seconds": 500})["ttl_seconds"] == 500
 
