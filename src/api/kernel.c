@@ -370,10 +370,8 @@ static void watch_streams(struct kernel *kernel)
 		int fd = source->fd;
 		if (fd < 0 || source->loop)
 			continue;
-		if (loop_watch(&api_of(kernel)->loop, source, fd, EPOLLIN, on_stream, &err))
-			continue;
-		source->fd = fd; /* it is read when the run ends, and closed with the kernel */
-		log_error("kernel.output", kernel->session->sandbox->text, &err);
+		if (!loop_watch(&api_of(kernel)->loop, source, fd, EPOLLIN, on_stream, &err))
+			source->fd = fd; /* read at the end of the run all the same */
 	}
 }
 
@@ -405,13 +403,13 @@ static void on_stream(struct loop_source *source, uint32_t events)
 	struct kernel_stream *stream = CONTAINER_OF(source, struct kernel_stream, source);
 	struct kernel *kernel = stream->kernel;
 	size_t size;
-	bool is_read = read_stream(kernel, (unsigned)(stream - kernel->streams), &size);
-	if (is_read && session_is_behind(kernel->session))
-		return pause_streams(kernel);
-	if (kernel->state != KERNEL_IDLE)
-		return;
-	loop_forget(source);
-	loop_timer_start(&api_of(kernel)->loop, &kernel->rest, REST_MS, on_rested);
+	bool has_read = read_stream(kernel, (unsigned)(stream - kernel->streams), &size);
+	if (kernel->state == KERNEL_IDLE) {
+		loop_forget(source);
+		loop_timer_start(&api_of(kernel)->loop, &kernel->rest, REST_MS, on_rested);
+	} else if (has_read && session_is_behind(kernel->session)) {
+		pause_streams(kernel);
+	}
 }
 
 static void drain(struct kernel *kernel)

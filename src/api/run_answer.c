@@ -155,8 +155,7 @@ static void write_failure(const struct told *told, struct writer *writer)
 	}
 }
 
-/* Somebody is told, or may ask. */
-static bool is_heard(const struct cell *cell)
+static bool has_reader(const struct cell *cell)
 {
 	return cell->call || cell->is_streamed || cell->record->is_detached;
 }
@@ -172,7 +171,7 @@ static void write_ending(const struct told *told, struct writer *writer)
 		write_kernel(told, writer);
 	write_truncated(told, writer);
 	write_limits_hit(told, writer);
-	if (is_heard(told->cell))
+	if (has_reader(told->cell))
 		unheard_tell(told->cell->session->unheard, writer);
 }
 
@@ -277,7 +276,7 @@ void run_answer_tell(struct cell *cell, enum cell_outcome outcome, const char *t
 		stats->errors[ERROR_CELL_TIMEOUT]++;
 	if (cell->call)
 		answer(&told, failure, ending);
-	if (is_heard(cell))
+	if (has_reader(cell))
 		cell->session->is_restarted = false;
 	enum run_state state = state_of(&told);
 	cell->record = NULL;
