@@ -100,10 +100,10 @@ static void send_frame(uint32_t run, uint16_t kind, const char *json)
 static uint32_t receive_cell(const struct runner *runner)
 {
 	static char packet[FRAME_SIZE];
-	struct frame_header header;
 	if (ftruncate(runner->cell_fd, 0) < 0 || lseek(runner->cell_fd, 0, SEEK_SET) < 0)
 		fail("cannot empty the cell's file");
-	do {
+	for (;;) {
+		struct frame_header header;
 		ssize_t size = recv(SOCKET, packet, sizeof(packet), 0);
 		if (size < 0 && errno == EINTR)
 			continue;
@@ -117,8 +117,9 @@ static uint32_t receive_cell(const struct runner *runner)
 		if (!fd_write_all(runner->cell_fd, packet + sizeof(header),
 			    (size_t)size - sizeof(header)))
 			fail("cannot keep the cell");
-	} while (header.kind != FRAME_RUN || header.flags & FRAME_MORE);
-	return header.run;
+		if (!(header.flags & FRAME_MORE))
+			return header.run;
+	}
 }
 
 /* ---- the shell ---- */

@@ -42,13 +42,20 @@
 #define WAIT_AGAIN_US 20000 /* for one that was waited for in vain before */
 #define YIELDS 200
 #define PAUSE_MS 1
+#define AGAIN_MS 50
+#define MISSED_ROUNDS 8
+#define FRESH_US \
+	300000 /* an interrupt still counts for a program that is started so soon after it */
 
 struct runner {
 	int signal_fd, ask_fd, wake_fd;
 	pid_t node;
 	bool waits_for_program, is_stuck;
-	uint64_t waits_since;
-	unsigned interrupts; /* while it waits */
+	uint64_t waits_since; /* in ticks */
+	int64_t waits_from_us;
+	int64_t interrupted_us; /* the last time */
+	unsigned interrupts;    /* while it waits */
+	unsigned rounds;        /* since the last interrupt */
 };
 
 static const struct {
@@ -68,9 +75,25 @@ static void interrupt(struct runner *runner)
 {
 	if (write(runner->wake_fd, "i", 1) < 0 && errno != EAGAIN)
 		return; /* it is ending */
+	runner->interrupted_us = clock_monotonic_us();
+	runner->rounds = 0;
 	if (runner->waits_for_program)
 		processes_signal(runner->node, runner->waits_since, SPARED_NONE,
 			runner->interrupts++ == 0 ? SIGINT : SIGKILL);
+}
+
+/* A program that was only just being started may have missed it. */
+static void insist(struct runner *runner)
+{
+	runner->rounds++;
+	processes_signal(runner->node, runner->waits_since, SPARED_LISTENING, SIGINT);
+}
+
+static int patience(const struct runner *runner)
+{
+	bool insists = runner->waits_for_program && runner->rounds < MISSED_ROUNDS &&
+		       runner->interrupted_us + FRESH_US > runner->waits_from_us;
+	return insists ? AGAIN_MS : -1;
 }
 
 static _Noreturn void follow(int status)
@@ -135,6 +158,7 @@ static void take_question(struct runner *runner)
 	} else if (question[0] == 's' || question[0] == 'e') {
 		runner->waits_for_program = question[0] == 's';
 		runner->waits_since = processes_now();
+		runner->waits_from_us = clock_monotonic_us();
 		runner->interrupts = 0;
 	}
 }
@@ -199,7 +223,7 @@ static void start(struct runner *runner, char *arguments[])
 /* sandglass-node-runner NODE PATH_OF_RUNNER_JS */
 int main(int count, char *arguments[])
 {
-	struct runner runner = { 0 };
+	struct runner runner = { .interrupted_us = -FRESH_US };
 	sigset_t signals;
 	if (count != 3)
 		return 64;
@@ -213,7 +237,8 @@ int main(int count, char *arguments[])
 	for (;;) {
 		struct pollfd watched[] = { { .fd = runner.signal_fd, .events = POLLIN },
 			{ .fd = runner.ask_fd, .events = POLLIN } };
-		poll(watched, ARRAY_SIZE(watched), -1);
+		if (poll(watched, ARRAY_SIZE(watched), patience(&runner)) == 0)
+			insist(&runner);
 		if (watched[0].revents)
 			take_signals(&runner);
 		if (watched[1].revents & POLLIN)

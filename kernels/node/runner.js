@@ -7,17 +7,25 @@
  * Between cells the event loop runs on: timers, servers and promises live. The socket is read by a thread of libuv's
  * pool meanwhile.
  *
- * Interrupts. A second thread (a Worker, the end of this file) waits for them and tells the main thread. If that does
- * not answer, it is computing, and its code is terminated, which no catch or finally can hold up. A cell that only
- * waits is ended, with the timers that were made while it ran. Terminating may hit any function here that runs
- * then; what must not be lost is begun again by the next message. No promise of our own is used for the same reason.
+ * Interrupts. A second thread (a Worker, the end of this file) waits for them and tells the main thread. A cell that
+ * only waits is ended, with the timers that were made while it ran. If there is no answer, the main thread computes,
+ * or was given no processor. So it is asked, by the inspector, which can call a function on top of running code:
+ * judge() looks at the stack, and where there is code of the user's it stays right there until the second thread has
+ * asked for the termination. So that meets the user's code, never ours; no catch or finally can hold it up. Pending
+ * reactions of promises are dropped by it, so no promise of our own is used.
  */
 const fs = require('fs');
 const { Worker, isMainThread, parentPort, workerData } = require('worker_threads');
 const inspector = require('inspector');
 
+/* A cell may declare names like these, and would be heard here too. */
+const { Array, ArrayBuffer, Atomics, Buffer, Date, Error, Int32Array, JSON, Map, Number, Object, Promise, SharedArrayBuffer,
+	String, Symbol, console, process, setImmediate } = globalThis;
+
 const SOCKET = 3, ASK = 4, WAKE = 5, OUT = 6, ERR = 7;
-const ACKNOWLEDGED = 0, ASKED = 1, HELD = 2; /* places in the shared array */
+/* Places in the array that the threads share: numbers of interrupts, of questions to judge(). */
+const ACKNOWLEDGED = 0, ASKED = 1, HELD = 2, NEWS = 3, JUDGED = 4, IS_USER = 5, GO = 6, NEVER = 7;
+const JUDGE = '__sandglassJudge', JUDGE_PLACE = 'sandglass-judge';
 
 if (isMainThread)
 	main();
@@ -36,10 +44,10 @@ function main() {
 	const { Writable } = require('stream');
 	const { HELPER, rewrite } = require('./imports.js');
 	const { readSync, writeSync, read } = fs;
-	const { setImmediate: immediate } = globalThis;
+	const immediate = setImmediate; /* users get another */
 	const { stringify } = JSON;
 	const terminate = process.reallyExit.bind(process);
-	const shared = new Int32Array(new SharedArrayBuffer(16));
+	const shared = new Int32Array(new SharedArrayBuffer(32));
 	const session = new inspector.Session();
 
 	// ---- order: see streams.py of the Python kernel ----
@@ -81,7 +89,7 @@ function main() {
 					return; /* nobody reads */
 				if (error.code !== 'EAGAIN')
 					throw error;
-				Atomics.wait(shared, 3, 0, 1); /* a child has made the shared pipe non-blocking */
+				Atomics.wait(shared, NEVER, 0, 1); /* a child has made the shared pipe non-blocking */
 			}
 		}
 	}
@@ -199,12 +207,15 @@ function main() {
 			(error, answer) => onAnswer(mine, error, answer));
 	}
 
+	let handled = 0; /* the last interrupt that has met its cell */
+
 	function onAnswer(mine, error, answer) {
 		if (mine !== cell || mine.isOver)
 			return; /* it was ended, and goes on by itself */
-		if (error)
+		if (error) {
+			handled = shared[ASKED];
 			interrupted(mine);
-		else if (answer.exceptionDetails)
+		} else if (answer.exceptionDetails)
 			failed(mine, valueOf(answer.exceptionDetails.exception), answer.exceptionDetails);
 		else
 			show(mine, answer.result);
@@ -302,11 +313,46 @@ function main() {
 
 	// ---- what happens to a cell ----
 
+	function tellNews() {
+		Atomics.add(shared, NEWS, 1);
+		Atomics.notify(shared, NEWS);
+	}
+
+	/* Reactions of promises that never end may be met between two of them only. Who was asked so often and has not
+	 * come to the interrupt's message, which a turn of the loop would have brought, is in there. */
+	const JUDGED_ENOUGH = 5;
+	let judged = 0, judgedFor = 0;
+
+	/** Called by the inspector, on top of what runs. No regular expression: one may be running. */
+	function judge(number) {
+		const { prepareStackTrace: own, stackTraceLimit: limit } = Error;
+		const holder = {};
+		Error.prepareStackTrace = (_, frames) => frames;
+		Error.stackTraceLimit = Infinity;
+		Error.captureStackTrace(holder);
+		const frames = holder.stack;
+		Error.prepareStackTrace = own;
+		Error.stackTraceLimit = limit;
+		if (judgedFor !== shared[ASKED])
+			judged = 0;
+		judgedFor = shared[ASKED];
+		judged++;
+		const isUser = !shared[HELD] && judgedFor !== shared[ACKNOWLEDGED] && (judged > JUDGED_ENOUGH || frames.some(frame => {
+			const name = frame.getScriptNameOrSourceURL() ?? frame.getEvalOrigin();
+			return name && name !== __filename && name !== JUDGE_PLACE && !name.startsWith('node:');
+		}));
+		Atomics.store(shared, IS_USER, Number(isUser));
+		Atomics.store(shared, JUDGED, number);
+		tellNews();
+		if (isUser && Atomics.wait(shared, GO, number - 1, 1000) === 'timed-out')
+			Atomics.store(shared, IS_USER, 0);
+	}
+
 	function onInterrupt(number) {
 		Atomics.store(shared, ACKNOWLEDGED, number);
-		Atomics.notify(shared, ACKNOWLEDGED);
+		tellNews();
 		const mine = cell;
-		if (!mine)
+		if (!mine || number <= handled)
 			return listen();
 		for (const clear of young.values())
 			clear();
@@ -357,9 +403,9 @@ function main() {
 			const wrapped = function (callback, ...rest) {
 				if (typeof callback !== 'function')
 					return start(callback, ...rest);
-				const timer = start(isRepeated ? callback : (...values) => {
+				const timer = start(isRepeated ? callback : function (...values) {
 					young.delete(timer);
-					return callback(...values);
+					return callback.apply(this, values);
 				}, ...rest);
 				if (cell)
 					young.set(timer, () => clear(timer));
@@ -516,6 +562,8 @@ function main() {
 				beforeOthers();
 				writeSync(ASK, 's');
 				try {
+					if (shared[ASKED] !== shared[ACKNOWLEDGED])
+						throw new Error('Interrupted');
 					return own.apply(this, given);
 				} finally {
 					writeSync(ASK, 'e');
@@ -533,6 +581,7 @@ function main() {
 		connect();
 		mend();
 		nameModules();
+		Object.defineProperty(globalThis, JUDGE, { value: judge });
 		Object.defineProperty(globalThis, 'display', { configurable: true, writable: true, enumerable: false, value: display });
 		process.exit = exit;
 		Error.prepareStackTrace = prepareStackTrace;
@@ -555,17 +604,31 @@ function watch() {
 	const shared = workerData;
 	const session = new inspector.Session();
 	const byte = Buffer.alloc(1);
-	const PATIENCE_MS = 30, ROUNDS = 40;
+	const PATIENCE_MS = 30, LIMIT_MS = 5000;
+	let question = 0;
+
+	function ask() {
+		const expression = `${JUDGE}(${++question})\n//# sourceURL=${JUDGE_PLACE}`;
+		session.post('Runtime.evaluate', { expression, silent: true });
+	}
 
 	function pass() {
-		const number = ++shared[ASKED];
-		for (let round = 0; round < ROUNDS; round++) {
-			parentPort.postMessage(number);
-			const seen = Atomics.load(shared, ACKNOWLEDGED);
-			if (seen === number || (Atomics.wait(shared, ACKNOWLEDGED, seen, PATIENCE_MS) !== 'timed-out' && shared[ACKNOWLEDGED] === number))
+		const number = Atomics.add(shared, ASKED, 1) + 1;
+		if (Atomics.load(shared, JUDGED) === question) /* an answer that came too late for an earlier one */
+			Atomics.store(shared, GO, question);
+		parentPort.postMessage(number);
+		for (const end = Date.now() + LIMIT_MS; Date.now() < end;) {
+			const news = Atomics.load(shared, NEWS);
+			if (Atomics.load(shared, ACKNOWLEDGED) === number)
 				return;
-			if (!shared[HELD])
-				session.post('Runtime.terminateExecution');
+			if (Atomics.load(shared, GO) !== question && Atomics.load(shared, JUDGED) === question) {
+				if (Atomics.load(shared, IS_USER))
+					session.post('Runtime.terminateExecution');
+				Atomics.store(shared, GO, question);
+				Atomics.notify(shared, GO);
+			}
+			if (Atomics.wait(shared, NEWS, news, PATIENCE_MS) === 'timed-out' && Atomics.load(shared, GO) === question)
+				ask();
 		}
 	}
 
