@@ -63,7 +63,7 @@ static void write_features(struct writer *writer)
 {
 	static const char *const features[] = { "sandboxes", "contexts", "commands", "streams",
 		"files", "lifecycle", "idempotent_create", "runs", "logs", "events", "metrics", "pause",
-		"keys", "templates" };
+		"keys", "templates", "terminals", "command_sockets", "ports", "previews" };
 	writer_open(writer, "features", '[');
 	for (size_t i = 0; i < ARRAY_SIZE(features); i++)
 		writer_text(writer, NULL, features[i]);

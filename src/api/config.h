@@ -45,8 +45,9 @@ struct config {
 	size_t owner_count;
 	struct template *templates; /* owned; the first is the default */
 	size_t template_count;
-	char *layers_json;     /* owned: as capabilities shows them */
-	char *network_default; /* owned */
+	char *layers_json;              /* owned: as capabilities shows them */
+	char *network_default;          /* owned */
+	bool is_preview_token_required; /* on preview hosts */
 };
 
 bool config_read(struct config *config, int fd, struct error *err);

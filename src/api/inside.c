@@ -1,12 +1,99 @@
-/* See inside.h. */
+/*
+ * See inside.h. Init takes requests one by one, and its socket holds some 25 of them: of a burst
+ * the rest waits here, PARCELS at most, with duplicates of its descriptors.
+ */
 #include "api/inside.h"
 
 #include "base/fd.h"
 
+#include <assert.h>
 #include <errno.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
+
+#define PARCELS GUESTS_LIMIT /* each guest asks once */
+#define PARCEL_FDS 4
+
+struct parcel {
+	struct list link; /* in sandbox->outbox */
+	struct inside_request request;
+	int fds[PARCEL_FDS]; /* owned */
+	unsigned fd_count;
+};
+
+static void parcel_free(struct parcel *parcel)
+{
+	list_remove(&parcel->link);
+	for (unsigned i = 0; i < parcel->fd_count; i++)
+		fd_close(&parcel->fds[i]);
+	free(parcel);
+}
+
+void inside_discard(struct sandbox *sandbox)
+{
+	loop_forget(&sandbox->outlet);
+	while (!list_is_empty(&sandbox->outbox))
+		parcel_free(LIST_FIRST(&sandbox->outbox, struct parcel, link));
+	sandbox->outbox_count = 0;
+}
+
+/* Init may be gone: whoever asked hears of it by the hang-up of the answer socket. */
+static void on_outlet(struct loop_source *source, uint32_t events)
+{
+	struct sandbox *sandbox = CONTAINER_OF(source, struct sandbox, outlet);
+	while (!list_is_empty(&sandbox->outbox)) {
+		struct parcel *parcel = LIST_FIRST(&sandbox->outbox, struct parcel, link);
+		struct error failure = { 0 };
+		if (!wire_send(sandbox->init_fd, &parcel->request, sizeof(parcel->request),
+			    parcel->fds, parcel->fd_count, &failure)) {
+			if (failure.os_error == EAGAIN)
+				return;
+			return inside_discard(sandbox);
+		}
+		parcel_free(parcel);
+		sandbox->outbox_count--;
+	}
+	loop_forget(source);
+}
+
+static struct parcel *parcel_new(
+	const struct inside_request *request, const int *fds, unsigned fd_count)
+{
+	struct parcel *parcel = calloc(1, sizeof(*parcel));
+	if (!parcel)
+		return NULL;
+	list_init(&parcel->link);
+	parcel->request = *request;
+	for (; parcel->fd_count < fd_count; parcel->fd_count++) {
+		parcel->fds[parcel->fd_count] = fd_duplicate(fds[parcel->fd_count]);
+		if (parcel->fds[parcel->fd_count] < 0) {
+			parcel_free(parcel);
+			return NULL;
+		}
+	}
+	return parcel;
+}
+
+static bool keep(struct sandbox *sandbox, const struct inside_request *request, const int *fds,
+	unsigned fd_count, struct error *err)
+{
+	assert(fd_count <= PARCEL_FDS);
+	bool is_watched = sandbox->outlet.loop ||
+			  (sandbox->outbox_count < PARCELS &&
+				  loop_watch(&sandbox->api->loop, &sandbox->outlet,
+					  sandbox->init_fd, EPOLLOUT, on_outlet, NULL));
+	struct parcel *parcel = is_watched && sandbox->outbox_count < PARCELS
+					? parcel_new(request, fds, fd_count)
+					: NULL;
+	if (!parcel)
+		return error_set(err, ERROR_BUSY, "the sandbox takes no further request right now");
+	list_append(&sandbox->outbox, &parcel->link);
+	sandbox->outbox_count++;
+	return true;
+}
 
 bool inside_ask(struct sandbox *sandbox, struct inside_request *request, const int *fds,
 	unsigned fd_count, struct error *err)
@@ -15,10 +102,12 @@ bool inside_ask(struct sandbox *sandbox, struct inside_request *request, const i
 	struct error failure = { 0 };
 	request->version = INSIDE_VERSION;
 	request->serial = ++serial;
+	if (!list_is_empty(&sandbox->outbox))
+		return keep(sandbox, request, fds, fd_count, err);
 	if (wire_send(sandbox->init_fd, request, sizeof(*request), fds, fd_count, &failure))
 		return true;
 	if (failure.os_error == EAGAIN || failure.os_error == ETOOMANYREFS)
-		return error_set(err, ERROR_BUSY, "the sandbox takes no further request right now");
+		return keep(sandbox, request, fds, fd_count, err);
 	return error_set(err, ERROR_SANDBOX_ENDED, "the sandbox is ending");
 }
 
@@ -34,6 +123,37 @@ bool inside_pair(int type, int ret_ends[2], struct error *err)
 	if (socketpair(AF_UNIX, type | SOCK_CLOEXEC, 0, ret_ends) < 0)
 		return error_from_os(err, errno, "cannot make a socket pair");
 	fd_set_nonblocking(ret_ends[0], true);
+	return true;
+}
+
+/* Init is ours; yet what comes out of a sandbox is looked at before it is used. */
+static bool is_of_kind(int fd, enum inside_gift_kind kind)
+{
+	int number = 0;
+	socklen_t size = sizeof(number);
+	if (kind == INSIDE_GIFT_TERMINAL)
+		return ioctl(fd, TIOCGPTN, &number) == 0;
+	return getsockopt(fd, SOL_SOCKET, SO_PROTOCOL, &number, &size) == 0 &&
+	       number == IPPROTO_TCP;
+}
+
+bool inside_receive(int answer_fd, enum inside_gift_kind kind, struct inside_gift *ret)
+{
+	struct wire_packet packet;
+	struct inside_handover handover = { .os_error = EPIPE };
+	*ret = (struct inside_gift){ .fd = -1, .os_error = EPIPE };
+	enum wire_result result = wire_receive(answer_fd, &packet, NULL);
+	if (result != WIRE_GOT)
+		return result != WIRE_NOTHING;
+	if (packet.size == sizeof(handover))
+		memcpy(&handover, packet.bytes, sizeof(handover));
+	ret->os_error = handover.os_error;
+	ret->fd = wire_packet_take(&packet, 0);
+	wire_packet_deinit(&packet);
+	if (ret->os_error == 0 && ret->fd >= 0 && is_of_kind(ret->fd, kind))
+		return fd_set_nonblocking(ret->fd, true);
+	ret->os_error = ret->os_error ? ret->os_error : EPIPE;
+	fd_close(&ret->fd);
 	return true;
 }
 

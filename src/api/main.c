@@ -14,6 +14,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "store/idempotency.h"
+#include "store/secrets.h"
 #include "wire/keeper.h"
 
 #include <errno.h>
@@ -87,6 +88,8 @@ static bool load(struct api *api, struct error *err)
 {
 	api->store = store_open(api->config.database, err);
 	return api->store &&
+	       secret_row_get(
+		       api->store, "preview", api->preview_key, sizeof(api->preview_key), err) &&
 	       keys_load(&api->keys, api->store, api->config.keys, api->config.key_count, err) &&
 	       sandbox_row_each(api->store, load_sandbox, api, err) &&
 	       session_row_each(api->store, load_session, api, err);

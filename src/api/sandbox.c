@@ -4,6 +4,7 @@
  */
 #include "api/sandbox.h"
 
+#include "api/inside.h"
 #include "api/journal.h"
 #include "api/pause.h"
 #include "api/run.h"
@@ -13,6 +14,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "store/ports.h"
 
 #include <jansson.h>
 #include <string.h>
@@ -36,23 +38,6 @@ struct sandbox *sandbox_find_any(struct api *api, const struct sandbox_id *id)
 	while (sandbox && memcmp(sandbox->id.bytes, id->bytes, SANDBOX_ID_SIZE) != 0)
 		sandbox = sandbox->bucket_next;
 	return sandbox;
-}
-
-bool sandbox_id_parse(const char *text, struct sandbox_id *ret_id)
-{
-	static const char dashes[] = "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx";
-	char plain[SANDBOX_ID_TEXT];
-	size_t n = 0;
-	if (strnlen(text, sizeof(dashes)) != sizeof(dashes) - 1)
-		return id_from_text(text, ret_id->bytes, SANDBOX_ID_SIZE);
-	for (size_t i = 0; i < sizeof(dashes) - 1; i++) {
-		if (dashes[i] == 'x')
-			plain[n++] = text[i];
-		else if (text[i] != '-')
-			return false;
-	}
-	plain[n] = '\0';
-	return id_from_text(plain, ret_id->bytes, SANDBOX_ID_SIZE);
 }
 
 struct sandbox *sandbox_find(struct api *api, const char *id, const char *owner)
@@ -116,6 +101,7 @@ struct sandbox *sandbox_new(struct api *api, const struct sandbox_row *row, stru
 	id_to_text(row->id.bytes, SANDBOX_ID_SIZE, sandbox->text);
 	memcpy(sandbox->owner, row->owner, sizeof(sandbox->owner));
 	memcpy(sandbox->template_name, row->template_name, sizeof(sandbox->template_name));
+	list_init(&sandbox->outbox);
 	list_init(&sandbox->guests);
 	list_init(&sandbox->sessions);
 	list_init(&sandbox->runs);
@@ -153,6 +139,7 @@ static void note_over(struct sandbox *sandbox, const char *reason)
 
 void sandbox_start(struct sandbox *sandbox, int init_fd)
 {
+	inside_discard(sandbox);
 	fd_close(&sandbox->init_fd);
 	fd_set_nonblocking(init_fd, true);
 	sandbox->init_fd = init_fd;
@@ -183,6 +170,7 @@ void sandbox_free(struct sandbox *sandbox)
 		session_free(LIST_FIRST(&sandbox->sessions, struct session, link));
 	runs_end(sandbox);
 	api_return_descriptors(sandbox->api, 1);
+	inside_discard(sandbox);
 	fd_close(&sandbox->init_fd);
 	journal_close(sandbox->log);
 	journal_unref(sandbox->log);
@@ -218,8 +206,10 @@ static void wind_up(struct sandbox *sandbox, const char *reason)
 	dismiss(sandbox);
 	note_over(sandbox, reason);
 	stats_count_end(&sandbox->api->stats, reason);
+	inside_discard(sandbox);
 	fd_close(&sandbox->init_fd);
-	if (!sandbox_row_end(sandbox->api->store, &sandbox->id, reason, &err))
+	if (!sandbox_row_end(sandbox->api->store, &sandbox->id, reason, &err) ||
+		!port_row_delete_all(sandbox->api->store, &sandbox->id, &err))
 		log_error("store.sandbox", sandbox->text, &err);
 	log_write(LOG_INFO, "sandbox.ended", sandbox->text, "ended: %s", reason);
 }

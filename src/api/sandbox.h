@@ -50,9 +50,13 @@ struct sandbox {
 	struct wire_limits limits;
 	uint32_t cell_seconds; /* a cell's limit where it names none */
 	enum sandbox_state state;
-	bool is_listed; /* the warden has it (while reconciling) */
-	int init_fd;    /* owned; -1 before it runs */
+	bool is_listed;     /* the warden has it (while reconciling) */
+	int init_fd;        /* owned; -1 before it runs */
+	struct list outbox; /* of struct parcel (inside.c): requests for which init had no room */
+	unsigned outbox_count;
+	struct loop_source outlet; /* init_fd, while it is waited for */
 	unsigned busy;
+	unsigned proxied; /* of the guests: requests to its ports, and tunnels */
 	int64_t idle_since_us;
 	struct loop_timer reaper;
 	struct list guests;   /* of struct guest */
@@ -94,7 +98,6 @@ void sandbox_free(struct sandbox *sandbox);
 /* A running one of that owner, by its id with or without dashes; NULL. */
 struct sandbox *sandbox_find(struct api *api, const char *id, const char *owner);
 struct sandbox *sandbox_find_any(struct api *api, const struct sandbox_id *id);
-bool sandbox_id_parse(const char *text, struct sandbox_id *ret_id);
 
 /* Asks the warden how many processes the memory limit has killed, so that the next is told apart.
  */

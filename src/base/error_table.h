@@ -17,6 +17,7 @@
 	E(ROUTE_UNKNOWN, "request.route_unknown", 404, "no such path")                             \
 	E(METHOD, "request.method", 405, "the path exists, the method does not; see Allow")        \
 	E(TOO_LARGE, "request.too_large", 413, "the body is larger than the stated limit")         \
+	E(UPGRADE, "request.upgrade_required", 426, "the path speaks WebSocket only")              \
 	E(MEDIA_TYPE, "request.media_type", 415, "a body with content must say application/json")  \
 	E(NOT_IMPLEMENTED, "not_implemented", 501, "planned, and not built yet")                   \
 	E(SANDBOX_NOT_FOUND, "sandbox.not_found", 404, "no such sandbox, or not yours, or it ended") \
@@ -44,6 +45,7 @@
 	E(KERNEL_START, "kernel.start_failed", 500, "the kernel did not start")                    \
 	E(CELL_TIMEOUT, "cell.timeout", 504, "the cell ran past its limit and was interrupted")    \
 	E(COMMAND_TIMEOUT, "command.timeout", 504, "the command ran past its limit and was ended") \
+	E(CANCELLED, "command.cancelled", 409, "the command was cancelled by who had started it")  \
 	E(COMMAND_START, "command.start_failed", 500, "the command could not be started")          \
 	E(BUSY, "sandbox.busy", 503, "the sandbox takes no further request right now; try again")  \
 	E(FILE_NOT_FOUND, "file.not_found", 404, "no such file or folder in the sandbox")          \
@@ -55,6 +57,13 @@
 	E(FILE_PATH, "file.path", 400, "the path is not absolute, too long, or has a NUL")         \
 	E(FILE_NO_SPACE, "file.no_space", 507, "the sandbox's files limit is reached")             \
 	E(FILE_FAILED, "file.failed", 500, "the file call failed; the text says how")              \
+	E(UPSTREAM, "proxy.upstream", 502, "the server inside gave no answer that can be passed on") \
+	E(PORT_CLOSED, "proxy.port_closed", 502, "nothing in the sandbox listens on that port")    \
+	E(NOT_RUNNING, "proxy.not_running", 503, "the sandbox behind the port is not running")     \
+	E(PORT_NOT_FOUND, "port.not_found", 404, "the port was not declared")                      \
+	E(PORT_LIMIT, "port.too_many", 429, "the sandbox has as many declared ports as allowed")   \
+	E(TOKEN, "preview.token", 401, "the preview token is missing, damaged or expired")         \
+	E(TOKEN_PATH, "preview.path", 403, "the preview token is not for that path")               \
 	E(CONFLICT, "idempotency.conflict", 409, "the Idempotency-Key was used with another body") \
 	E(CONFIG, "config.invalid", 500, "the configuration is wrong; the daemon does not start")  \
 	E(DEGRADED, "host.layer_missing", 500, "a layer of the walls cannot be applied on this host") \

@@ -47,6 +47,43 @@ const char *http_request_header(const struct http_request *request, const char *
 	return NULL;
 }
 
+bool http_request_header_at(const struct http_request *request, unsigned index,
+	const char **ret_name, const char **ret_value)
+{
+	if (index >= request->header_count)
+		return false;
+	*ret_name = request->headers[index].name;
+	*ret_value = request->headers[index].value;
+	return true;
+}
+
+bool http_list_names(const char *list, const char *token)
+{
+	size_t token_size = strlen(token);
+	while (*list) {
+		list += strspn(list, " \t,");
+		size_t size = strcspn(list, " \t,");
+		if (size > 0 && size == token_size && strncasecmp(list, token, size) == 0)
+			return true;
+		list += size;
+	}
+	return false;
+}
+
+bool http_request_names(const struct http_request *request, const char *header, const char *token)
+{
+	for (unsigned i = 0; i < request->header_count; i++)
+		if (strcasecmp(request->headers[i].name, header) == 0 &&
+			http_list_names(request->headers[i].value, token))
+			return true;
+	return false;
+}
+
+const char *http_request_raw_target(const struct http_request *request)
+{
+	return request->raw_target;
+}
+
 unsigned http_request_header_count(const struct http_request *request, const char *name)
 {
 	unsigned n = 0;

@@ -13,15 +13,21 @@
  * The supervisor waits in poll() only. It does not even read the pipe on which a failed start is
  * reported before the process is reaped: between entering the user's uid and execve, user code may
  * stop that process, and the limit must hold all the same.
+ *
+ * A terminal is the same with a login shell at it in place of the text: the master end goes to the
+ * api at once, and only the shell's process keeps the other one. When the api closes the master the
+ * kernel hangs up on the shell; the answer socket, closed with it, ends what does not heed that.
  */
 #include "init/command.h"
 
 #include "base/clock.h"
 #include "base/fd.h"
 #include "init/child.h"
+#include "init/terminal.h"
 #include "init/tree.h"
 #include "jail/environment.h"
 #include "jail/lockdown.h"
+#include "wire/channel.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -44,6 +50,8 @@
 #define KILL_PAUSE_MOST_MS 100          /* what is frozen does not end before it is thawed */
 #define POLL_LIMIT_MS (3600 * 1000)
 
+static char *const terminal_environment[] = { USER_SURROUNDINGS, "TERM=xterm-256color", NULL };
+
 enum { FD_ANSWER, FD_TEXT, FD_STDOUT, FD_STDERR };
 
 struct command {
@@ -51,6 +59,7 @@ struct command {
 	const int *fds;                    /* FD_*, not owned */
 	char *argument;                    /* owned; what follows `-c` */
 	int script_fd;                     /* the text when it is too long for an argument, or -1 */
+	int slave_fd;                      /* owned; a terminal's end, or -1 */
 	int signal_fd;                     /* SIGCHLD */
 	int start_fds[2];                  /* pipe: the errno of a failed start */
 	pid_t pid;
@@ -126,6 +135,9 @@ static bool enter_cgroups(const struct serve_config *config)
 
 static bool place_descriptors(const struct command *command)
 {
+	if (command->slave_fd >= 0)
+		return terminal_take(command->slave_fd) &&
+		       child_keep_only(&command->start_fds[1], 1);
 	if (dup2(command->fds[FD_STDOUT], STDOUT_FILENO) < 0 ||
 		dup2(command->fds[FD_STDERR], STDERR_FILENO) < 0)
 		return false;
@@ -148,14 +160,24 @@ static bool lock_down(const struct command *command)
 	return false;
 }
 
+/* Images differ in the shells they have. */
+static void execute(const struct command *command)
+{
+	static char *const shells[][3] = { { "/bin/bash", "-l", NULL }, { "/bin/sh", "-l", NULL } };
+	char *const arguments[] = { "/bin/sh", "-c", command->argument, NULL };
+	if (command->slave_fd < 0)
+		execve(arguments[0], arguments, user_environment);
+	for (size_t i = 0; command->slave_fd >= 0 && i < ARRAY_SIZE(shells); i++)
+		execve(shells[i][0], shells[i], terminal_environment);
+}
+
 static _Noreturn void run_command(const struct command *command)
 {
-	char *const arguments[] = { "/bin/sh", "-c", command->argument, NULL };
 	umask(022);
 	if (enter_cgroups(command->config) && setsid() >= 0 && place_descriptors(command) &&
 		lock_down(command) && (chdir("/workspace") == 0 || chdir("/") == 0)) {
 		lockdown_signals();
-		execve(arguments[0], arguments, user_environment);
+		execute(command);
 	}
 	int start_error = errno;
 	fd_write_all(command->start_fds[1], &start_error, sizeof(start_error));
@@ -182,9 +204,24 @@ static bool prepare(struct command *command)
 	return command->start_fds[0] >= 0 && command->start_fds[1] >= 0 && command->signal_fd >= 0;
 }
 
-static bool start(struct command *command, uint64_t size)
+static bool hand_over_terminal(struct command *command, const struct inside_request *request)
 {
-	if (!prepare(command) || !load_text(command, size))
+	const struct serve_config *config = command->config;
+	struct inside_handover handover = { 0 };
+	cleanup_close int master = -1;
+	if (!terminal_open(config->user_uid, config->user_gid, request->rows, request->columns,
+		    &master, &command->slave_fd))
+		handover.os_error = errno;
+	return wire_send(command->fds[FD_ANSWER], &handover, sizeof(handover), &master,
+		       master >= 0 ? 1 : 0, NULL) &&
+	       master >= 0;
+}
+
+static bool start(struct command *command, const struct inside_request *request)
+{
+	bool is_terminal = request->op == INSIDE_TERMINAL;
+	if (!prepare(command) || !(is_terminal ? hand_over_terminal(command, request)
+					       : load_text(command, request->size)))
 		return false;
 	command->pid = fork();
 	if (command->pid < 0)
@@ -192,6 +229,7 @@ static bool start(struct command *command, uint64_t size)
 	if (command->pid == 0)
 		run_command(command);
 	free(TAKE(&command->argument));
+	fd_close(&command->slave_fd);
 	const int keep[] = { command->fds[FD_ANSWER], command->signal_fd, command->start_fds[0] };
 	if (child_keep_only(keep, ARRAY_SIZE(keep)) && child_limit_capabilities(1u << CAP_KILL))
 		return true;
@@ -312,10 +350,11 @@ void command_serve(
 	struct command command = { .config = config,
 		.fds = fds,
 		.script_fd = -1,
+		.slave_fd = -1,
 		.signal_fd = -1,
 		.start_fds = { -1, -1 } };
 	setsid();
-	if (start(&command, request->size))
+	if (start(&command, request))
 		supervise(&command, request->timeout_ms);
 	else
 		command.answer.start_error = errno;

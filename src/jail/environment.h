@@ -1,18 +1,19 @@
-/* The environment of what is executed as the sandbox's user: commands, and runners other than Python's (which
- * never executes anything, and sets its own). */
+/* The environment of what is executed as the sandbox's user: commands, terminals, and runners other than
+ * Python's (which never executes anything, and sets its own). */
 #ifndef JAIL_ENVIRONMENT_H
 #define JAIL_ENVIRONMENT_H
 
 #include <stddef.h>
 
+/* One thread for each library of linear algebra: many small processes share few cores. */
+#define USER_SURROUNDINGS \
+	"HOME=/home/user", "USER=user", "LOGNAME=user", "SHELL=/bin/bash", \
+		"PATH=/home/user/.local/bin:/usr/local/bin:/usr/bin:/bin", "LANG=C.UTF-8", \
+		"TZ=UTC", "PIP_DISABLE_PIP_VERSION_CHECK=1", "OPENBLAS_NUM_THREADS=1", \
+		"OMP_NUM_THREADS=1", "MKL_NUM_THREADS=1", "NUMEXPR_NUM_THREADS=1"
+
 static char *const user_environment[] = {
-	"HOME=/home/user",
-	"USER=user",
-	"LOGNAME=user",
-	"SHELL=/bin/bash",
-	"PATH=/home/user/.local/bin:/usr/local/bin:/usr/bin:/bin",
-	"LANG=C.UTF-8",
-	"TZ=UTC",
+	USER_SURROUNDINGS,
 	"TERM=dumb",
 	/* nothing may wait for a key */
 	"PAGER=cat",
@@ -27,12 +28,6 @@ static char *const user_environment[] = {
 	"PIP_NO_INPUT=1",
 	/* what was printed before a limit, or while a stream is read, must be there */
 	"PYTHONUNBUFFERED=1",
-	"PIP_DISABLE_PIP_VERSION_CHECK=1",
-	/* one thread for each library of linear algebra: many small processes share few cores */
-	"OPENBLAS_NUM_THREADS=1",
-	"OMP_NUM_THREADS=1",
-	"MKL_NUM_THREADS=1",
-	"NUMEXPR_NUM_THREADS=1",
 	NULL,
 };
 

@@ -36,6 +36,7 @@ struct config {
 	bool has_open_metrics;  /* GET /metrics needs no key */
 	char *templates[KEEPER_NAMES]; /* owned; none: all that are built */
 	char network_default[16];
+	bool is_preview_token_required; /* on preview hosts */
 };
 
 struct state {

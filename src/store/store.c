@@ -30,6 +30,9 @@ static const char *const migrations[] = {
 	"ALTER TABLE keys ADD COLUMN expires_ms INTEGER NOT NULL DEFAULT 0;"
 	"ALTER TABLE keys ADD COLUMN used_ms INTEGER NOT NULL DEFAULT 0;"
 	"ALTER TABLE keys ADD COLUMN revoked_ms INTEGER NOT NULL DEFAULT 0;",
+	"CREATE TABLE ports (sandbox BLOB NOT NULL, port INTEGER NOT NULL, label TEXT NOT NULL,"
+	" PRIMARY KEY (sandbox, port)) WITHOUT ROWID;"
+	"CREATE TABLE secrets (name TEXT PRIMARY KEY, bytes BLOB NOT NULL) WITHOUT ROWID;",
 };
 
 int store_version(void)
