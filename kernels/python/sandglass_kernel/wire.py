@@ -61,7 +61,7 @@ class Wire:
 
     def receive(self) -> tuple[int, str] | None:
         """Wait for the next RUN. None: the other side is gone."""
-        parts, packet = [], self._packet
+        parts, packet, of = [], self._packet, None
         while True:
             size = self._sock.recv_into(packet)
             if size == 0:
@@ -71,6 +71,8 @@ class Wire:
             run, kind, flags = HEADER.unpack_from(packet)
             if kind != RUN:
                 continue
+            if run != of:  # the rest of an earlier one never came: its sender is gone
+                parts, of = [], run
             parts.append(packet[HEADER.size:size])
             if not flags & MORE:
                 return run, b"".join(parts).decode("utf-8", "replace")

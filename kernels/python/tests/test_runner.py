@@ -813,3 +813,9 @@ def test_a_dead_kernel_is_noticed(kernel):
     kernel.start("import os\nos._exit(0)")
     with pytest.raises(KernelDied):
         kernel.finish()
+
+
+def test_the_rest_of_a_cell_that_never_came_is_not_put_before_the_next(kernel):
+    kernel.sock.send(HEADER.pack(kernel.number + 1, RUN, 1) + b"print('half')\n")
+    kernel.number += 1
+    assert kernel.run("print('whole')").stdout == "whole\n"
