@@ -16,6 +16,7 @@
 #define API_BUCKETS 4096 /* of the table of sandboxes; a power of two */
 
 struct sandbox;
+struct run;
 
 struct api {
 	struct loop loop;
@@ -28,6 +29,10 @@ struct api {
 	struct list sandboxes; /* of struct sandbox: all that live */
 	unsigned sandbox_count;
 	struct sandbox *buckets[API_BUCKETS];
+	struct {
+		struct run *buckets[API_BUCKETS]; /* owned by their sandboxes */
+		uint64_t bytes;                   /* that all of them keep */
+	} runs;
 	struct list creations;      /* of struct creation: creates under way */
 	struct list dirty_sessions; /* of struct session: rows to be written */
 	struct loop_timer housekeeping;

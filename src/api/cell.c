@@ -1,6 +1,7 @@
 /*
  * See cell.h. A cell whose client is gone lives on without a call until its run has ended: the run
- * is interrupted, and what it still says is dropped.
+ * is interrupted, and what it still says is kept with it. One that was asked for as detached goes
+ * on as if nothing had happened.
  */
 #include "api/cell.h"
 
@@ -25,9 +26,10 @@ static void cell_free(struct cell *cell)
 	if (cell->session && cell->begun_us == 0 && !list_is_empty(&cell->link))
 		cell->session->queue_count--;
 	list_remove(&cell->link);
+	if (cell->record)
+		run_end(cell->record, RUN_INTERRUPTED, NULL, NULL, NULL);
 	for (unsigned i = 0; i < 2; i++)
 		output_deinit(&cell->streams[i]);
-	values_deinit(&cell->values);
 	json_decref(cell->body);
 	free(cell);
 }
@@ -44,9 +46,9 @@ static bool read_limit(
 	return true;
 }
 
-static bool read_body(struct cell *cell, struct error *err)
+static bool read_body(struct cell *cell, bool *ret_is_detached, struct error *err)
 {
-	static const char *const known[] = { "code", "timeout_ms", NULL };
+	static const char *const known[] = { "code", "timeout_ms", "stream", "detach", NULL };
 	size_t size;
 	const char *text = http_request_body(cell->call->request, &size);
 	cell->body = fields_parse(text, size, known, err);
@@ -56,7 +58,9 @@ static bool read_body(struct cell *cell, struct error *err)
 		return error_set(err, ERROR_INVALID, "'code' is empty");
 	if (cell->code_size > CODE_LIMIT)
 		return error_set(err, ERROR_TOO_LARGE, "'code' is larger than 8 MiB");
-	return read_limit(cell->body, cell->session->sandbox, &cell->limit_ms, err);
+	return fields_bool(cell->body, "stream", &cell->is_streamed, err) &&
+	       fields_bool(cell->body, "detach", ret_is_detached, err) &&
+	       read_limit(cell->body, cell->session->sandbox, &cell->limit_ms, err);
 }
 
 static void on_sandbox_end(struct guest *guest, const struct error *why)
@@ -64,21 +68,28 @@ static void on_sandbox_end(struct guest *guest, const struct error *why)
 	cell_fail(CONTAINER_OF(guest, struct cell, guest), why);
 }
 
+/* Nobody wants it any more. May free it. */
+static void cell_abandon(struct cell *cell)
+{
+	struct session *session = cell->session;
+	loop_timer_stop(&cell->padding);
+	cell->record->is_cancelled = true;
+	if (session->running == cell)
+		kernel_abandon(&session->kernel);
+	else
+		cell_free(cell);
+}
+
 static void on_gone(struct call *call)
 {
 	struct cell *cell = call->state;
-	struct session *session = cell->session;
 	cell->call = NULL;
-	loop_timer_stop(&cell->padding);
 	call->is_answered = true;
 	if (call->is_padded)
 		http_stream_end(call->request);
 	else
 		answer_empty(call, 499);
-	if (session->running == cell)
-		kernel_abandon(&session->kernel);
-	else
-		cell_free(cell);
+	cell_abandon(cell);
 }
 
 /* The first space goes out only when the answer may come later than the client waits. */
@@ -93,6 +104,19 @@ static void on_padding(struct loop_timer *timer)
 	loop_timer_start(&cell->call->api->loop, timer, PADDING_MS, on_padding);
 }
 
+static bool cell_prepare(struct cell *cell, struct error *err)
+{
+	bool is_detached = false;
+	struct session *session = cell->session;
+	if (!read_body(cell, &is_detached, err) ||
+		!guest_enter(&cell->guest, session->sandbox, on_sandbox_end, err))
+		return false;
+	cell->record = run_new(session->sandbox, session->id, cell, err);
+	if (cell->record)
+		cell->record->is_detached = is_detached;
+	return cell->record;
+}
+
 struct cell *cell_new(struct call *call, struct session *session, struct error *err)
 {
 	struct cell *cell = calloc(1, sizeof(*cell));
@@ -102,31 +126,101 @@ struct cell *cell_new(struct call *call, struct session *session, struct error *
 	list_init(&cell->link);
 	for (unsigned i = 0; i < 2; i++)
 		output_init(&cell->streams[i]);
-	values_init(&cell->values);
-	if (!read_body(cell, err) ||
-		!guest_enter(&cell->guest, session->sandbox, on_sandbox_end, err)) {
-		cell_free(cell);
-		return NULL;
+	if (cell_prepare(cell, err))
+		return cell;
+	cell_free(cell);
+	return NULL;
+}
+
+/* ---- how the client gets it ---- */
+
+static void on_stream_moved(struct follower *follower)
+{
+	struct run *run = follower->context;
+	if (run->cell && follow_lag(follower) < RUN_BACKLOG / 2)
+		session_resume(run->cell->session);
+}
+
+static void on_stream_over(struct follower *follower)
+{
+	struct run *run = follower->context;
+	run->attached = NULL;
+	if (!run->cell)
+		return;
+	session_resume(run->cell->session);
+	if (follower->is_gone && !run->is_detached)
+		cell_abandon(run->cell);
+}
+
+/* A run that is not kept waits for its client to read; one that is does not. */
+static void stream_run(struct call *call, struct run *run)
+{
+	struct error err = { 0 };
+	struct follower *follower = run_follow(run, call, 0, &err);
+	if (follower && !run->is_detached && run->cell) {
+		follower->context = run;
+		follower->on_moved = on_stream_moved;
+		follower->on_over = on_stream_over;
+		run->attached = follower;
+	} else if (!follower) {
+		answer_error(call, &err);
+		if (run->cell)
+			cell_abandon(run->cell);
 	}
+}
+
+static void answer_detached(struct call *call, const struct run *run)
+{
+	cleanup_writer struct writer writer = writer_make();
+	writer_open(&writer, NULL, '{');
+	writer_text(&writer, "run_id", run->id);
+	run_write_head(run, true, &writer);
+	sandbox_write_expiry(run->sandbox, &writer);
+	writer_close(&writer, '}');
+	answer_json(call, 202, &writer);
+}
+
+/* The answer is the run's end: the call waits for it. */
+static void wait_for_end(struct cell *cell, struct call *call)
+{
+	cell->call = call;
 	call->state = cell;
 	call->on_gone = on_gone;
 	loop_timer_start(&call->api->loop, &cell->padding, PADDING_MS, on_padding);
-	return cell;
+}
+
+static bool enqueue(struct call *call, struct session *session, struct error *err)
+{
+	struct cell *cell = cell_new(call, session, err);
+	if (!cell)
+		return false;
+	struct run *run = cell->record;
+	bool is_streamed = cell->is_streamed;
+	cell->call = NULL;
+	if (!is_streamed && !run->is_detached)
+		wait_for_end(cell, call);
+	if (!session_add(session, cell, err)) {
+		run_discard(run);
+		cell->record = NULL;
+		cell_free(cell);
+		return false;
+	}
+	/* the cell may be over already, the run is still there */
+	if (is_streamed)
+		stream_run(call, run);
+	else if (run->is_detached)
+		answer_detached(call, run);
+	return true;
 }
 
 void sessions_run(struct call *call)
 {
 	struct error err = { 0 };
 	struct session *session = session_find(call->sandbox, call->session_id);
-	if (!session) {
+	if (!session)
 		error_set(&err, ERROR_SESSION_NOT_FOUND, "session not found");
-		return answer_error(call, &err);
-	}
-	struct cell *cell = cell_new(call, session, &err);
-	if (!cell)
-		return answer_error(call, &err);
-	if (!session_add(session, cell, &err))
-		cell_fail(cell, &err);
+	if (!session || !enqueue(call, session, &err))
+		answer_error(call, &err);
 }
 
 /* ---- the run ---- */
@@ -136,23 +230,53 @@ bool cell_begin(struct cell *cell, struct error *err)
 	cell->run = api_next_run(cell->session->sandbox->api);
 	cell->begun_us = clock_monotonic_us();
 	if (kernel_run(&cell->session->kernel, cell->run, cell->code, cell->code_size,
-		    cell->limit_ms, err))
+		    cell->limit_ms, err)) {
+		run_begin(cell->record);
 		return true;
+	}
 	cell->begun_us = 0;
 	return false;
+}
+
+void cell_take_output(struct cell *cell, unsigned stream, const char *bytes, size_t size)
+{
+	output_feed(&cell->streams[stream], bytes, size);
+	run_take_output(cell->record, stream, bytes, size);
+}
+
+void cell_take_value(struct cell *cell, const struct frames_value *value)
+{
+	run_take_value(cell->record, value);
+}
+
+bool cell_is_behind(const struct cell *cell)
+{
+	return run_is_behind(cell->record);
+}
+
+void cell_cancel(struct cell *cell)
+{
+	struct error why;
+	if (cell->record->is_cancelled)
+		return;
+	cell->record->is_cancelled = true;
+	if (cell->session->running == cell)
+		return kernel_abandon(&cell->session->kernel);
+	error_set(&why, ERROR_RUN_CANCELLED, "the run was cancelled before it began");
+	cell_fail(cell, &why);
 }
 
 void cell_finish(struct cell *cell, enum cell_outcome outcome, const char *text, int status)
 {
 	guest_leave(&cell->guest); /* the idle time begins here, and the answer tells its end */
-	if (cell->call)
-		run_answer_send(cell, outcome, text, status);
+	run_answer_tell(cell, outcome, text, status);
 	cell_free(cell);
 }
 
 void cell_fail(struct cell *cell, const struct error *why)
 {
 	struct call *call = cell->call;
+	run_answer_fail(cell, why);
 	cell_free(cell);
 	if (call)
 		answer_error(call, why);

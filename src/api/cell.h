@@ -4,8 +4,8 @@
 
 #include "api/call.h"
 #include "api/output.h"
+#include "api/run.h"
 #include "api/sandbox.h"
-#include "api/values.h"
 
 #include <jansson.h>
 
@@ -26,29 +26,39 @@ struct cell {
 	struct guest guest;
 	struct list link;        /* in session->queue */
 	struct session *session; /* not owned */
-	struct call *call;       /* not owned; NULL once the client is gone */
+	struct call *call;       /* not owned; NULL where nobody waits for the answer */
+	struct run *record;      /* owned by the sandbox; NULL only while being made or freed */
 	json_t *body;            /* owned: holds the code */
 	const char *code;        /* in body */
 	size_t code_size;
 	uint32_t limit_ms, run;
 	int64_t asked_us, begun_us;
 	bool is_late;
+	bool is_streamed; /* its client gets events, as a follower of the run */
 	struct output streams[2];
-	struct values values;
 	struct loop_timer padding;
 };
 
-/* Reads the body; NULL and err. The cell is the call's state from then on. */
+/* Reads the body and makes the run; NULL and err. */
 struct cell *cell_new(struct call *call, struct session *session, struct error *err);
+/* What the kernel says. */
+void cell_take_output(struct cell *cell, unsigned stream, const char *bytes, size_t size);
+void cell_take_value(struct cell *cell, const struct frames_value *value);
+/* Whether the reading of its output has to wait for its client. */
+bool cell_is_behind(const struct cell *cell);
+/* Interrupts it, or takes it out of the queue. Its answer tells. May free the cell. */
+void cell_cancel(struct cell *cell);
 /* It is its turn: hands the code to the kernel. */
 bool cell_begin(struct cell *cell, struct error *err);
 /* Answers and frees. `text` says what happened where the outcome is none of done and late.
  * `status`: the exit code to tell for a kernel that died. */
 void cell_finish(struct cell *cell, enum cell_outcome outcome, const char *text, int status);
-/* Answers with an error and frees: the cell has not run, or its sandbox is gone. */
+/* Answers with an error and frees: it has not run, or its context or sandbox is gone. */
 void cell_fail(struct cell *cell, const struct error *why);
 
-/* In run_answer.c: the body of the answer. */
-void run_answer_send(struct cell *cell, enum cell_outcome outcome, const char *text, int status);
+/* In run_answer.c: how it went, into the run and to who waits. */
+void run_answer_tell(struct cell *cell, enum cell_outcome outcome, const char *text, int status);
+/* It was not run to an end: tells the run alone. */
+void run_answer_fail(struct cell *cell, const struct error *why);
 
 #endif

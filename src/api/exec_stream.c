@@ -7,11 +7,11 @@
 #include "api/command.h"
 #include "api/fields.h"
 #include "api/routes.h"
+#include "api/sse.h"
 
 #include <string.h>
 
 #define DEFAULT_MS 900000
-#define BEAT_MS 10000
 
 struct streaming {
 	struct call *call;       /* not owned */
@@ -34,10 +34,8 @@ static void streaming_free(struct streaming *streaming)
 
 static struct writer begin_event(const char *name)
 {
-	struct writer writer = writer_make();
-	writer.is_ascii = true;
-	writer.is_failed = !buf_printf(&writer.buf, "event: %s\ndata: ", name);
-	writer_open(&writer, NULL, '{');
+	struct writer writer = sse_writer();
+	sse_open(&writer, name, SSE_NO_ID);
 	return writer;
 }
 
@@ -45,8 +43,7 @@ static struct writer begin_event(const char *name)
 static bool send_event(struct streaming *streaming, struct writer *writer)
 {
 	struct http_request *request = streaming->call->request;
-	writer_close(writer, '}');
-	writer->is_failed = writer->is_failed || !buf_append_text(&writer->buf, "\n\n");
+	sse_close(writer);
 	bool is_sent = !writer->is_failed && streaming->held.size == 0 &&
 		       http_stream_write(request, writer->buf.bytes, writer->buf.size);
 	if (!is_sent && !writer->is_failed)
@@ -155,10 +152,9 @@ static void on_gone(struct call *call)
 static void on_beat(struct loop_timer *timer)
 {
 	struct streaming *streaming = CONTAINER_OF(timer, struct streaming, beat);
-	static const char beat[] = ": still running\n\n";
 	if (streaming->held.size == 0)
-		http_stream_write(streaming->call->request, beat, sizeof(beat) - 1);
-	loop_timer_start(&streaming->call->api->loop, timer, BEAT_MS, on_beat);
+		sse_beat(streaming->call);
+	loop_timer_start(&streaming->call->api->loop, timer, SSE_BEAT_MS, on_beat);
 }
 
 static bool start(struct call *call, struct error *err)
@@ -183,8 +179,8 @@ static bool start(struct call *call, struct error *err)
 	call->state = streaming;
 	call->on_gone = on_gone;
 	http_stream_on_drain(call->request, on_drain);
-	http_stream_start(call->request, 200, "text/event-stream; charset=utf-8", -1);
-	loop_timer_start(&call->api->loop, &streaming->beat, BEAT_MS, on_beat);
+	sse_start(call);
+	loop_timer_start(&call->api->loop, &streaming->beat, SSE_BEAT_MS, on_beat);
 	return true;
 }
 

@@ -62,6 +62,7 @@ static void let_go(struct kernel *kernel)
 	close_source(&kernel->streams[0].source);
 	close_source(&kernel->streams[1].source);
 	frames_begin(&kernel->assembly, 0);
+	kernel->is_paused = false;
 	kernel->code = NULL;
 	kernel->run = 0;
 	kernel->state = KERNEL_NONE;
@@ -351,6 +352,22 @@ static void on_rested(struct loop_timer *timer)
 	watch_streams(CONTAINER_OF(timer, struct kernel, rest));
 }
 
+/* Not even watched meanwhile: a hang-up would be told again and again. */
+static void pause_streams(struct kernel *kernel)
+{
+	kernel->is_paused = true;
+	for (unsigned i = 0; i < 2; i++)
+		loop_forget(&kernel->streams[i].source);
+}
+
+void kernel_resume(struct kernel *kernel)
+{
+	if (!kernel->is_paused)
+		return;
+	kernel->is_paused = false;
+	watch_streams(kernel);
+}
+
 /* Between cells, threads and children may go on writing. That is read, so that they do not hang,
  * and dropped; but slowly, so that they do not keep us busy. */
 static void on_stream(struct loop_source *source, uint32_t events)
@@ -358,11 +375,13 @@ static void on_stream(struct loop_source *source, uint32_t events)
 	struct kernel_stream *stream = CONTAINER_OF(source, struct kernel_stream, source);
 	struct kernel *kernel = stream->kernel;
 	size_t size;
-	read_stream(kernel, (unsigned)(stream - kernel->streams), &size);
-	if (kernel->state != KERNEL_IDLE)
-		return;
-	loop_forget(source);
-	loop_timer_start(&api_of(kernel)->loop, &kernel->rest, REST_MS, on_rested);
+	bool has_read = read_stream(kernel, (unsigned)(stream - kernel->streams), &size);
+	if (kernel->state == KERNEL_IDLE) {
+		loop_forget(source);
+		loop_timer_start(&api_of(kernel)->loop, &kernel->rest, REST_MS, on_rested);
+	} else if (has_read && session_is_behind(kernel->session)) {
+		pause_streams(kernel);
+	}
 }
 
 static void drain(struct kernel *kernel)
@@ -421,6 +440,7 @@ static void finish_run(struct kernel *kernel)
 	bool is_stale = kernel->state == KERNEL_STALE;
 	bool was_interrupted = is_stale || kernel->is_done || kernel->interrupts > 0;
 	drain(kernel);
+	kernel_resume(kernel);
 	warden_cancel(&kernel->beginning);
 	loop_timer_stop(&kernel->patience);
 	tell_run(kernel, WARDEN_RUN_END);

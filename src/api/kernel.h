@@ -38,6 +38,7 @@ struct kernel {
 	bool is_done;              /* its DONE has come, but the warden may have a word about it */
 	struct loop_source frames; /* its descriptor is owned; -1: none */
 	struct kernel_stream streams[2]; /* stdout, stderr */
+	bool is_paused;                  /* they are not watched: the reader of a run is slow */
 	struct frames assembly;
 	const char *code; /* not owned: what is being sent of the run's source */
 	size_t code_size, code_sent;
@@ -59,6 +60,8 @@ bool kernel_run(struct kernel *kernel, uint32_t run, const char *code, size_t si
 	uint32_t limit_ms, struct error *err);
 /* Nobody wants the run any more: interrupts it, and again, and in the end stops the kernel. */
 void kernel_abandon(struct kernel *kernel);
+/* Reads output again, where it was paused because the session was behind. */
+void kernel_resume(struct kernel *kernel);
 /* Stops it; the warden's KERNEL_ENDED follows. `why`: a protocol it broke, or NULL. */
 void kernel_stop(struct kernel *kernel, const char *why);
 /* The warden says that it has ended. */

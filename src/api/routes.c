@@ -41,6 +41,11 @@ static const struct route routes[] = {
 	{ "DELETE", BOX "/repl/sessions/{sid}", sessions_delete, ROUTE_USE },
 	{ "POST", BOX "/repl/sessions/{sid}/run", sessions_run, ROUTE_USE },
 
+	{ "GET", BOX "/runs", runs_list, 0 },
+	{ "GET", "/v1/runs/{}", runs_get, 0 },
+	{ "GET", "/v1/runs/{}/stream", runs_stream, ROUTE_QUERY_KEY },
+	{ "POST", "/v1/runs/{}/cancel", runs_cancel, 0 },
+
 	{ "POST", BOX "/exec", commands_exec, ROUTE_USE },
 	{ "POST", BOX "/exec/stream", commands_stream, ROUTE_USE | ROUTE_QUERY_KEY },
 

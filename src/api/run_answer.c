@@ -15,6 +15,7 @@
 
 struct told {
 	const struct cell *cell;
+	const struct values *values;
 	enum cell_outcome outcome;
 	const char *text;
 	int status;
@@ -32,7 +33,7 @@ static bool lost_kernel(const struct told *told)
 
 static void write_kernel(const struct told *told, struct writer *writer)
 {
-	struct session *session = told->cell->session;
+	const struct session *session = told->cell->session;
 	bool is_lost = lost_kernel(told);
 	bool is_new = is_lost || session->is_restarted;
 	writer_open(writer, "kernel", '{');
@@ -45,7 +46,6 @@ static void write_kernel(const struct told *told, struct writer *writer)
 	else if (is_new)
 		writer_text(writer, "reason", is_lost ? told->text : session->restart_reason);
 	writer_close(writer, '}');
-	session->is_restarted = false;
 }
 
 static void write_cut(const char *name, uint64_t kept, uint64_t total, struct writer *writer)
@@ -58,9 +58,10 @@ static void write_cut(const char *name, uint64_t kept, uint64_t total, struct wr
 
 static const char *const stream_names[] = { "stdout", "stderr" };
 
-static void write_truncated(const struct cell *cell, struct writer *writer)
+static void write_truncated(const struct told *told, struct writer *writer)
 {
-	bool is_any = cell->values.lost > 0;
+	const struct cell *cell = told->cell;
+	bool is_any = told->values->lost > 0;
 	for (unsigned i = 0; i < 2; i++)
 		is_any = is_any || output_is_cut(&cell->streams[i]);
 	if (!is_any)
@@ -70,8 +71,8 @@ static void write_truncated(const struct cell *cell, struct writer *writer)
 		if (output_is_cut(&cell->streams[i]))
 			write_cut(stream_names[i], output_kept(&cell->streams[i]),
 				cell->streams[i].total, writer);
-	if (cell->values.lost > 0)
-		write_cut("results", cell->values.count, cell->values.count + cell->values.lost,
+	if (told->values->lost > 0)
+		write_cut("results", told->values->count, told->values->count + told->values->lost,
 			writer);
 	writer_close(writer, '}');
 }
@@ -86,9 +87,9 @@ static void write_limits_hit(const struct told *told, struct writer *writer)
 		writer_text(writer, NULL, "memory");
 	if (output_is_cut(&cell->streams[0]) || output_is_cut(&cell->streams[1]))
 		writer_text(writer, NULL, "output");
-	if (cell->values.lost > 0)
+	if (told->values->lost > 0)
 		writer_text(writer, NULL, "results");
-	if (cell->values.traceback && strstr(cell->values.error_message, "[Errno 28]"))
+	if (told->values->traceback && strstr(told->values->error_message, "[Errno 28]"))
 		writer_text(writer, NULL, "files");
 	writer_close(writer, ']');
 	writer_open(writer, "denials", '[');
@@ -98,42 +99,8 @@ static void write_limits_hit(const struct told *told, struct writer *writer)
 static int exit_of(const struct told *told)
 {
 	if (told->outcome == CELL_DONE)
-		return told->cell->values.exit;
+		return told->values->exit;
 	return is_timeout(told) ? TIMEOUT_EXIT : told->status;
-}
-
-/* What was raised, or what became of the kernel. A timeout's text is in the envelope already. */
-static void write_failure(const struct told *told, struct writer *writer)
-{
-	const struct values *values = &told->cell->values;
-	if (lost_kernel(told) && !is_timeout(told)) {
-		writer_text(writer, "error", told->text);
-		writer_text(writer, "error_name",
-			told->outcome == CELL_MEMORY ? "MemoryLimit" : "KernelDied");
-		writer_text(writer, "error_message", told->text);
-	} else if (values->traceback && !is_timeout(told)) {
-		writer_text(writer, "error", values->traceback);
-		writer_text(writer, "error_name", values->error_name);
-		writer_text(writer, "error_message", values->error_message);
-	}
-}
-
-static void write_body(const struct told *told, struct writer *writer)
-{
-	const struct cell *cell = told->cell;
-	write_failure(told, writer);
-	for (unsigned i = 0; i < 2; i++)
-		output_write(&cell->streams[i], writer, stream_names[i]);
-	values_write_results(&cell->values, writer);
-	writer_int(writer, "exit", exit_of(told));
-	writer_int(writer, "exit_code", exit_of(told));
-	writer_int(writer, "duration_ms", (clock_monotonic_us() - cell->begun_us + 999) / 1000);
-	writer_bool(writer, "timeout", is_timeout(told));
-	write_kernel(told, writer);
-	write_truncated(cell, writer);
-	write_limits_hit(told, writer);
-	unheard_tell(cell->session->unheard, writer);
-	sandbox_write_expiry(cell->session->sandbox, writer);
 }
 
 static void describe_timeout(const struct told *told, struct error *err)
@@ -146,22 +113,157 @@ static void describe_timeout(const struct told *told, struct error *err)
 	error_hint(err, "ask for more time with 'timeout_ms'");
 }
 
-void run_answer_send(struct cell *cell, enum cell_outcome outcome, const char *text, int status)
+/* What was raised, what became of the kernel, or that the time is over. */
+static void write_failure(const struct told *told, struct writer *writer)
 {
-	struct told told = { cell, outcome, text, status };
-	cleanup_writer struct writer writer = writer_make();
-	unsigned http_status = 200;
-	for (unsigned i = 0; i < 2; i++)
-		output_finish(&cell->streams[i]);
-	writer_open(&writer, NULL, '{');
-	if (is_timeout(&told)) {
+	const struct values *values = told->values;
+	if (is_timeout(told)) {
 		struct error err;
-		describe_timeout(&told, &err);
-		http_status = answer_status(cell->call, &err);
-		answer_write_error(cell->call, &err, &writer);
+		describe_timeout(told, &err);
+		writer_text(writer, "error", err.message);
+		writer_text(writer, "code", error_word(err.code));
+		writer_text(writer, "hint", err.hint);
+	} else if (lost_kernel(told)) {
+		writer_text(writer, "error", told->text);
+		writer_text(writer, "error_name",
+			told->outcome == CELL_MEMORY ? "MemoryLimit" : "KernelDied");
+		writer_text(writer, "error_message", told->text);
+	} else if (values->traceback) {
+		writer_text(writer, "error", values->traceback);
+		writer_text(writer, "error_name", values->error_name);
+		writer_text(writer, "error_message", values->error_message);
 	}
-	write_body(&told, &writer);
+}
+
+static bool has_reader(const struct cell *cell)
+{
+	return cell->call || cell->is_streamed || cell->record->is_detached;
+}
+
+static void write_ending(const struct told *told, struct writer *writer)
+{
+	writer_int(writer, "exit", exit_of(told));
+	writer_int(writer, "exit_code", exit_of(told));
+	writer_int(
+		writer, "duration_ms", (clock_monotonic_us() - told->cell->begun_us + 999) / 1000);
+	writer_bool(writer, "timeout", is_timeout(told));
+	write_kernel(told, writer);
+	write_truncated(told, writer);
+	write_limits_hit(told, writer);
+	if (has_reader(told->cell))
+		unheard_tell(told->cell->session->unheard, writer);
+}
+
+/* Members of an object, to be put into several; NULL without memory. */
+static char *text_of(
+	const struct told *told, void (*write)(const struct told *told, struct writer *writer))
+{
+	cleanup_writer struct writer writer = writer_make();
+	write(told, &writer);
+	const char *text = writer.is_failed ? NULL : buf_text(&writer.buf);
+	return text ? strdup(text) : NULL;
+}
+
+/* ---- to who waits ---- */
+
+static void write_members(struct writer *writer, const char *members)
+{
+	if (!members)
+		writer->is_failed = true;
+	else if (*members)
+		writer_raw(writer, NULL, members);
+}
+
+static void answer(const struct told *told, const char *failure, const char *ending)
+{
+	const struct cell *cell = told->cell;
+	cleanup_writer struct writer writer = writer_make();
+	unsigned status = 200;
+	writer_open(&writer, NULL, '{');
+	write_members(&writer, failure);
+	if (is_timeout(told)) {
+		writer_text(&writer, "request_id", http_request_id(cell->call->request));
+		status = cell->call->is_padded ? 200 : error_status(ERROR_CELL_TIMEOUT);
+	}
+	writer_text(&writer, "run_id", cell->record->id);
+	for (unsigned i = 0; i < 2; i++)
+		output_write(&cell->streams[i], &writer, stream_names[i]);
+	values_write_results(told->values, &writer);
+	write_members(&writer, ending);
+	sandbox_write_expiry(cell->session->sandbox, &writer);
 	writer_close(&writer, '}');
 	cell->call->on_gone = NULL;
-	answer_json(cell->call, http_status, &writer);
+	answer_json(cell->call, status, &writer);
+}
+
+/* ---- to the run ---- */
+
+static enum run_state state_of(const struct told *told)
+{
+	if (is_timeout(told))
+		return RUN_TIMEOUT;
+	if (lost_kernel(told))
+		return RUN_KERNEL_DIED;
+	return told->cell->record->is_cancelled ? RUN_INTERRUPTED : RUN_DONE;
+}
+
+static void write_event(struct writer *writer, const char *name, const char *message,
+	const char *traceback, const char *code)
+{
+	writer_open(writer, NULL, '{');
+	writer_text(writer, "name", name);
+	writer_text(writer, "message", message);
+	writer_text(writer, "traceback", traceback);
+	if (code)
+		writer_text(writer, "code", code);
+	writer_close(writer, '}');
+}
+
+/* The "error" event's data; nothing where all went well. */
+static void write_error_event(const struct told *told, struct writer *writer)
+{
+	const struct values *values = told->values;
+	struct error err;
+	if (is_timeout(told)) {
+		describe_timeout(told, &err);
+		write_event(writer, "CellTimeout", err.message, "", error_word(err.code));
+	} else if (lost_kernel(told)) {
+		write_event(writer, told->outcome == CELL_MEMORY ? "MemoryLimit" : "KernelDied",
+			told->text, "", NULL);
+	} else if (values->traceback) {
+		write_event(
+			writer, values->error_name, values->error_message, values->traceback, NULL);
+	}
+}
+
+void run_answer_tell(struct cell *cell, enum cell_outcome outcome, const char *text, int status)
+{
+	struct run *run = cell->record;
+	struct told told = { cell, &run->values, outcome, text, status };
+	for (unsigned i = 0; i < 2; i++)
+		output_finish(&cell->streams[i]);
+	cleanup_free char *error = text_of(&told, write_error_event);
+	char *failure = text_of(&told, write_failure), *ending = text_of(&told, write_ending);
+	if (cell->call)
+		answer(&told, failure, ending);
+	if (has_reader(cell))
+		cell->session->is_restarted = false;
+	enum run_state state = state_of(&told);
+	cell->record = NULL;
+	run_end(run, state, failure, ending, error && *error ? error : NULL);
+}
+
+void run_answer_fail(struct cell *cell, const struct error *why)
+{
+	struct run *run = cell->record;
+	cleanup_writer struct writer writer = writer_make(), failure = writer_make();
+	if (!run)
+		return;
+	writer_text(&failure, "error", why->message);
+	writer_text(&failure, "code", error_word(why->code));
+	write_event(&writer, "NotRun", why->message, "", error_word(why->code));
+	const char *text = buf_text(&failure.buf), *event = buf_text(&writer.buf);
+	cell->record = NULL;
+	run_end(run, why->code == ERROR_KERNEL_START ? RUN_KERNEL_DIED : RUN_INTERRUPTED,
+		text ? strdup(text) : NULL, NULL, event);
 }

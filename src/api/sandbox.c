@@ -4,6 +4,7 @@
  */
 #include "api/sandbox.h"
 
+#include "api/run.h"
 #include "api/session.h"
 #include "base/clock.h"
 #include "base/fd.h"
@@ -107,6 +108,7 @@ struct sandbox *sandbox_new(struct api *api, const struct sandbox_row *row, stru
 	memcpy(sandbox->template_name, row->template_name, sizeof(sandbox->template_name));
 	list_init(&sandbox->guests);
 	list_init(&sandbox->sessions);
+	list_init(&sandbox->runs);
 	list_init(&sandbox->deletions);
 	struct sandbox **bucket = bucket_of(api, &sandbox->id);
 	sandbox->bucket_next = *bucket;
@@ -144,6 +146,7 @@ void sandbox_free(struct sandbox *sandbox)
 	warden_cancel(&sandbox->counting);
 	while (!list_is_empty(&sandbox->sessions))
 		session_free(LIST_FIRST(&sandbox->sessions, struct session, link));
+	runs_end(sandbox);
 	api_return_descriptors(sandbox->api, 1);
 	fd_close(&sandbox->init_fd);
 	free(sandbox->metadata);
@@ -164,6 +167,7 @@ static void dismiss(struct sandbox *sandbox)
 	}
 	while (!list_is_empty(&sandbox->sessions))
 		session_free(LIST_FIRST(&sandbox->sessions, struct session, link));
+	runs_end(sandbox);
 }
 
 static void wind_up(struct sandbox *sandbox, const char *reason)

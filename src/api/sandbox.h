@@ -51,6 +51,7 @@ struct sandbox {
 	struct list guests;   /* of struct guest */
 	struct list sessions; /* of struct session, oldest first */
 	unsigned session_count;
+	struct list runs; /* of struct run, owned: oldest first */
 	uint32_t generations[KERNELS_A_SANDBOX]; /* of the last kernel in each slot */
 	uint32_t dying; /* bits of slots whose session is closed, but whose kernel still has to end
 			 */

@@ -299,7 +299,7 @@ void session_on_start_failed(struct session *session, const struct error *err)
 void session_on_output(struct session *session, unsigned stream, const char *bytes, size_t size)
 {
 	if (session->running)
-		output_feed(&session->running->streams[stream], bytes, size);
+		cell_take_output(session->running, stream, bytes, size);
 	else if (session->kernel.state == KERNEL_IDLE)
 		unheard_feed(&session->unheard[stream], bytes, size);
 }
@@ -307,13 +307,23 @@ void session_on_output(struct session *session, unsigned stream, const char *byt
 void session_on_value(struct session *session, const struct frames_value *value)
 {
 	if (session->running)
-		values_take(&session->running->values, value);
+		cell_take_value(session->running, value);
+}
+
+bool session_is_behind(const struct session *session)
+{
+	return session->running && cell_is_behind(session->running);
+}
+
+void session_resume(struct session *session)
+{
+	kernel_resume(&session->kernel);
 }
 
 void session_on_lost(struct session *session, uint64_t count)
 {
 	if (session->running)
-		session->running->values.lost += count;
+		session->running->record->values.lost += count;
 }
 
 void session_on_late(struct session *session, uint32_t run)

@@ -50,6 +50,8 @@ bool session_start(struct session *session, struct error *err);
 void session_restart(struct session *session, const char *reason);
 /* Appends and, when it is its turn, begins. False and err (session.queue_full): not taken. */
 bool session_add(struct session *session, struct cell *cell, struct error *err);
+/* There is room for output again. */
+void session_resume(struct session *session);
 void session_write(const struct session *session, struct writer *writer);
 /* Writes the rows whose counts have changed. */
 void sessions_flush(struct api *api);
@@ -61,6 +63,8 @@ void session_on_output(struct session *session, unsigned stream, const char *byt
 void session_on_value(struct session *session, const struct frames_value *value);
 /* So many values of the run were too big, or not whole. */
 void session_on_lost(struct session *session, uint64_t count);
+/* Whether the client of the cell under way is slow, so that its output has to wait. */
+bool session_is_behind(const struct session *session);
 void session_on_done(struct session *session);
 void session_on_kernel_ended(struct session *session, const struct warden_kernel_ended *ended,
 	const char *broken, bool was_ready, uint32_t pid);

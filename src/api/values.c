@@ -99,7 +99,7 @@ static bool replace_one(struct values *values, struct bundle *old, const char *j
 	return true;
 }
 
-static bool replace(struct values *values, const struct bundle *bundle)
+static bool replace(struct values *values, const struct bundle *bundle, struct values_shown *shown)
 {
 	bool is_found = false;
 	for (size_t i = 0; i < values->count; i++) {
@@ -107,13 +107,16 @@ static bool replace(struct values *values, const struct bundle *bundle)
 		if (!old->id || strcmp(old->id, bundle->id) != 0)
 			continue;
 		is_found = true;
-		if (!replace_one(values, old, bundle->json))
+		if (replace_one(values, old, bundle->json))
+			*shown = (struct values_shown){ .bundle = old, .is_update = true };
+		else
 			values->lost++;
 	}
 	return is_found;
 }
 
-static bool take_bundle(struct values *values, json_t *object, uint16_t kind)
+static bool take_bundle(
+	struct values *values, json_t *object, uint16_t kind, struct values_shown *shown)
 {
 	const char *id = json_string_value(json_object_get(object, "id"));
 	struct bundle bundle = { .json = bundle_text(json_object_get(object, "data")) };
@@ -122,7 +125,7 @@ static bool take_bundle(struct values *values, json_t *object, uint16_t kind)
 	bool is_taken = bundle.json != NULL;
 	if (is_taken && kind == FRAME_UPDATE) {
 		/* one whose display was in an earlier cell has nothing to replace: it is shown */
-		if (bundle.id && replace(values, &bundle)) {
+		if (bundle.id && replace(values, &bundle, shown)) {
 			bundle_deinit(&bundle);
 			return true;
 		}
@@ -130,7 +133,9 @@ static bool take_bundle(struct values *values, json_t *object, uint16_t kind)
 	if (is_taken && values->clears_at_next)
 		clear(values);
 	is_taken = is_taken && append(values, &bundle);
-	if (!is_taken)
+	if (is_taken)
+		shown->bundle = &values->bundles[values->count - 1];
+	else
 		bundle_deinit(&bundle);
 	return is_taken;
 }
@@ -162,13 +167,14 @@ static bool take_done(struct values *values, json_t *object)
 	return json_is_integer(code);
 }
 
-static bool take_object(struct values *values, uint16_t kind, json_t *object)
+static bool take_object(
+	struct values *values, uint16_t kind, json_t *object, struct values_shown *shown)
 {
 	switch (kind) {
 	case FRAME_DISPLAY:
 	case FRAME_UPDATE:
 	case FRAME_RESULT:
-		return take_bundle(values, object, kind);
+		return take_bundle(values, object, kind, shown);
 	case FRAME_ERROR:
 		return take_error(values, object);
 	case FRAME_CLEAR:
@@ -183,13 +189,16 @@ static bool take_object(struct values *values, uint16_t kind, json_t *object)
 	return false;
 }
 
-bool values_take(struct values *values, const struct frames_value *value)
+bool values_take(
+	struct values *values, const struct frames_value *value, struct values_shown *ret_shown)
 {
+	*ret_shown = (struct values_shown){ 0 };
 	if (value->kind == FRAME_DONE)
 		values->is_done = true; /* also one that cannot be read ends the run */
 	cleanup_json json_t *object = json_loadb(
 		value->bytes, value->size, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, NULL);
-	bool is_taken = json_is_object(object) && take_object(values, value->kind, object);
+	bool is_taken =
+		json_is_object(object) && take_object(values, value->kind, object, ret_shown);
 	if (!is_taken)
 		values->lost++;
 	if (!is_taken && value->kind == FRAME_DONE)

@@ -29,10 +29,17 @@ struct values {
 	int exit;
 };
 
+/* What a value has shown: good until the values are next touched. */
+struct values_shown {
+	const struct bundle *bundle; /* NULL: nothing */
+	bool is_update;              /* it took the place of what was shown before */
+};
+
 void values_init(struct values *values);
 void values_deinit(struct values *values);
 /* False where the value cannot be read (it is counted as lost). */
-bool values_take(struct values *values, const struct frames_value *value);
+bool values_take(
+	struct values *values, const struct frames_value *value, struct values_shown *ret_shown);
 /* "results": [bundles]; values of a bundle are strings, and none is called "type". */
 void values_write_results(const struct values *values, struct writer *writer);
 

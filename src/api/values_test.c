@@ -13,7 +13,8 @@
 static bool take(struct values *values, uint16_t kind, const char *json)
 {
 	struct frames_value value = { .kind = kind, .bytes = json, .size = strlen(json) };
-	return values_take(values, &value);
+	struct values_shown shown;
+	return values_take(values, &value, &shown);
 }
 
 static void assert_results(struct values *values, const char *expected)

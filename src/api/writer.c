@@ -15,11 +15,6 @@ static void put(struct writer *writer, const char *bytes, size_t size)
 		writer->is_failed = true;
 }
 
-static void put_text(struct writer *writer, const char *text)
-{
-	put(writer, text, strlen(text));
-}
-
 /* What stands before a value: a comma, and the key (ours, hence plain) where there is one. */
 static void begin_value(struct writer *writer, const char *key)
 {
@@ -74,8 +69,7 @@ void writer_bool(struct writer *writer, const char *key, bool value)
 
 void writer_raw(struct writer *writer, const char *key, const char *json)
 {
-	begin_value(writer, key);
-	put_text(writer, json);
+	writer_raw_bytes(writer, key, json, strlen(json));
 }
 
 void writer_string_begin(struct writer *writer, const char *key)
@@ -121,6 +115,36 @@ static void put_character(struct writer *writer, uint32_t character)
 		return put_beyond_ascii(writer, character);
 	char plain = (char)character;
 	put(writer, &plain, 1);
+}
+
+/* Beyond ASCII there are only characters of strings, which may be written in either way. */
+static void put_json_as_ascii(struct writer *writer, const char *json, size_t size)
+{
+	struct utf8 state = { 0 };
+	for (size_t at = 0; at < size && !writer->is_failed;) {
+		size_t plain = at;
+		while (state.left == 0 && plain < size && (uint8_t)json[plain] < 0x80)
+			plain++;
+		put(writer, json + at, plain - at);
+		at = plain;
+		uint32_t character;
+		if (at == size)
+			return;
+		enum utf8_step step = utf8_step(&state, (uint8_t)json[at], &character);
+		if (step != UTF8_BAD_AGAIN)
+			at++;
+		if (step != UTF8_MORE)
+			put_beyond_ascii(writer, character);
+	}
+}
+
+void writer_raw_bytes(struct writer *writer, const char *key, const char *json, size_t size)
+{
+	begin_value(writer, key);
+	if (writer->is_ascii)
+		put_json_as_ascii(writer, json, size);
+	else
+		put(writer, json, size);
 }
 
 static size_t plain_run(const char *bytes, size_t size)

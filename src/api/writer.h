@@ -36,6 +36,8 @@ void writer_bytes(struct writer *writer, const char *key, const char *bytes, siz
 void writer_int(struct writer *writer, const char *key, int64_t value);
 void writer_bool(struct writer *writer, const char *key, bool value);
 void writer_raw(struct writer *writer, const char *key, const char *json); /* JSON as it is */
+/* The same; in an ASCII writer what is beyond ASCII is escaped. */
+void writer_raw_bytes(struct writer *writer, const char *key, const char *json, size_t size);
 
 /* A string in parts, whose characters may be cut between them: begin, chars ..., end. */
 void writer_string_begin(struct writer *writer, const char *key);

@@ -29,6 +29,8 @@
 	E(SESSION_NOT_FOUND, "session.not_found", 404, "no such context in this sandbox")          \
 	E(SESSION_LIMIT, "session.too_many", 429, "the sandbox has as many contexts as allowed")   \
 	E(SESSION_QUEUE, "session.queue_full", 429, "too many cells wait for this context")        \
+	E(RUN_NOT_FOUND, "run.not_found", 404, "no such run, or not yours, or no longer kept")     \
+	E(RUN_CANCELLED, "run.cancelled", 409, "the run was cancelled before it began")            \
 	E(KERNEL_START, "kernel.start_failed", 500, "the kernel did not start")                    \
 	E(CELL_TIMEOUT, "cell.timeout", 504, "the cell ran past its limit and was interrupted")    \
 	E(COMMAND_TIMEOUT, "command.timeout", 504, "the command ran past its limit and was ended") \

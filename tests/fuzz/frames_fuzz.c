@@ -23,11 +23,12 @@ static void write_out(struct values *values)
 static void take(struct frames *frames, struct values *values, const uint8_t *packet, size_t size)
 {
 	struct frames_value value;
+	struct values_shown shown;
 	if (frames_feed(frames, packet, size, &value) != FRAMES_VALUE)
 		return;
 	assert(value.size <= FRAME_VALUES_LIMIT);
 	if (value.kind != FRAME_READY)
-		values_take(values, &value);
+		values_take(values, &value, &shown);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
