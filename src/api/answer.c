@@ -41,6 +41,12 @@ void answer_json(struct call *call, unsigned status, struct writer *writer)
 	http_reply(call->request, status, "application/json", writer->buf.bytes, writer->buf.size);
 }
 
+void answer_text(struct call *call, unsigned status, const char *type, const struct buf *text)
+{
+	call->is_answered = true;
+	http_reply(call->request, status, type, text->bytes, text->size);
+}
+
 void answer_empty(struct call *call, unsigned status)
 {
 	call->is_answered = true;

@@ -8,6 +8,8 @@
 
 /* Sends what was written, which is taken out of the writer. */
 void answer_json(struct call *call, unsigned status, struct writer *writer);
+/* The same for what is no JSON. */
+void answer_text(struct call *call, unsigned status, const char *type, const struct buf *text);
 void answer_empty(struct call *call, unsigned status);
 /* {"error", "code", "hint"?, "request_id"} with the code's status. */
 void answer_error(struct call *call, const struct error *err);

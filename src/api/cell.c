@@ -26,6 +26,7 @@ static void cell_free(struct cell *cell)
 	if (cell->session && cell->begun_us == 0 && !list_is_empty(&cell->link))
 		cell->session->queue_count--;
 	list_remove(&cell->link);
+	log_finish(cell->session->sandbox->log, &cell->lines);
 	if (cell->record)
 		run_end(cell->record, RUN_INTERRUPTED, NULL, NULL, NULL);
 	for (unsigned i = 0; i < 2; i++)
@@ -242,6 +243,7 @@ void cell_take_output(struct cell *cell, unsigned stream, const char *bytes, siz
 {
 	output_feed(&cell->streams[stream], bytes, size);
 	run_take_output(cell->record, stream, bytes, size);
+	log_take(cell->session->sandbox->log, &cell->lines, stream, bytes, size);
 }
 
 void cell_take_value(struct cell *cell, const struct frames_value *value)

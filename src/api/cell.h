@@ -6,6 +6,7 @@
 #include "api/output.h"
 #include "api/run.h"
 #include "api/sandbox.h"
+#include "api/sandbox_log.h"
 
 #include <jansson.h>
 
@@ -36,6 +37,7 @@ struct cell {
 	bool is_late;
 	bool is_streamed; /* its client gets events, as a follower of the run */
 	struct output streams[2];
+	struct log_lines lines;
 	struct loop_timer padding;
 };
 

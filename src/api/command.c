@@ -7,6 +7,7 @@
 
 #include "api/fields.h"
 #include "api/inside.h"
+#include "api/sandbox_events.h"
 #include "base/clock.h"
 #include "base/fd.h"
 
@@ -23,6 +24,7 @@
 #define DESCRIPTORS 3
 #define READ_SIZE ((size_t)32 * 1024)
 #define READS_A_TURN 8
+#define COMMAND_SHOWN 256 /* bytes of its text in an event */
 
 /* ---- starting ---- */
 
@@ -139,6 +141,44 @@ static bool ask(struct command *command, struct sandbox *sandbox, const char *te
 	return is_asked;
 }
 
+static void note_started(
+	struct command *command, struct sandbox *sandbox, const char *text, size_t size)
+{
+	struct note note;
+	uint8_t id[SHORT_ID_SIZE];
+	id_random(id, sizeof(id));
+	id_to_text(id, sizeof(id), command->id);
+	command->sandbox = sandbox;
+	size_t shown = MIN(size, (size_t)COMMAND_SHOWN);
+	struct writer *writer = note_begin(&note, sandbox, "command.started");
+	writer_text(writer, "command_id", command->id);
+	writer_bytes(writer, "cmd", text, shown - utf8_open_end(text, shown));
+	if (shown < size)
+		writer_int(writer, "cmd_bytes", (int64_t)size);
+	note_end(&note);
+}
+
+/* Once: how it ended, or that nobody wanted it any more. */
+static void note_ended(struct command *command)
+{
+	struct note note;
+	struct sandbox *sandbox = command->sandbox;
+	if (!sandbox)
+		return;
+	log_finish(sandbox->log, &command->lines);
+	struct writer *writer = note_begin(&note, sandbox, "command.ended");
+	writer_text(writer, "command_id", command->id);
+	if (command->has_result && !command->result.timed_out && !command->result.start_error)
+		writer_int(writer, "exit_code", command_exit_code(command));
+	writer_bool(writer, "timeout", command->result.timed_out);
+	writer_bool(writer, "cancelled", !command->has_result);
+	writer_int(writer, "duration_ms", (clock_monotonic_us() - command->begun_us + 999) / 1000);
+	note_end(&note);
+	if (command->result.timed_out)
+		note_limit(sandbox, "time", "command_id", command->id);
+	command->sandbox = NULL;
+}
+
 struct command *command_start(struct sandbox *sandbox, const char *text, size_t size,
 	uint32_t limit_ms, const struct command_owner *owner, void *state, struct error *err)
 {
@@ -161,6 +201,7 @@ struct command *command_start(struct sandbox *sandbox, const char *text, size_t 
 		command_free(command);
 		return NULL;
 	}
+	note_started(command, sandbox, text, size);
 	loop_timer_start(
 		&command->api->loop, &command->patience, (int64_t)limit_ms + SLACK_MS, on_patience);
 	return command;
@@ -183,11 +224,13 @@ static void let_go(struct command *command)
 static void end(struct command *command, enum command_end how)
 {
 	let_go(command);
+	note_ended(command);
 	command->owner->on_end(command, how);
 }
 
 void command_free(struct command *command)
 {
+	note_ended(command);
 	guest_leave(&command->guest);
 	let_go(command);
 	api_return_descriptors(command->api, DESCRIPTORS);
@@ -225,6 +268,7 @@ static bool read_once(struct command *command, unsigned which)
 		close_source(source);
 		return false;
 	}
+	log_take(command->sandbox->log, &command->lines, which, command->api->frame, (size_t)n);
 	if (!command->owner->on_output(command, which, command->api->frame, (size_t)n))
 		pause_reading(command);
 	return true;

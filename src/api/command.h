@@ -8,6 +8,7 @@
 
 #include "api/call.h"
 #include "api/sandbox.h"
+#include "api/sandbox_log.h"
 #include "wire/inside.h"
 
 #include <jansson.h>
@@ -40,6 +41,9 @@ struct command {
 	void *state; /* the owner's */
 	struct api *api;
 	struct guest guest;
+	struct sandbox *sandbox; /* not owned; NULL once its end was noted */
+	char id[SHORT_ID_TEXT];  /* as events name it */
+	struct log_lines lines;
 	struct loop_source answer;        /* its descriptor is owned */
 	struct command_stream streams[2]; /* stdout, stderr */
 	struct inside_command_answer result;

@@ -7,6 +7,7 @@
 #include "api/fields.h"
 #include "api/output.h"
 #include "api/routes.h"
+#include "api/sandbox_events.h"
 #include "base/clock.h"
 
 #include <stdio.h>
@@ -132,6 +133,8 @@ static void on_usage(
 		exec->memory_limit = usage->memory_limit;
 		exec->memory_peak = usage->memory_peak;
 		exec->sandbox->oom_kills = usage->oom_kills;
+		if (exec->hit_memory)
+			note_limit(exec->sandbox, "memory", "command_id", exec->command->id);
 	}
 	answer(exec, COMMAND_ENDED);
 }

@@ -42,6 +42,8 @@ static const struct route routes[] = {
 	{ "POST", BOX "/repl/sessions/{sid}/run", sessions_run, ROUTE_USE },
 
 	{ "GET", BOX "/runs", runs_list, 0 },
+	{ "GET", BOX "/logs", logs_get, ROUTE_QUERY_KEY },
+	{ "GET", BOX "/events", events_get, ROUTE_QUERY_KEY },
 	{ "GET", "/v1/runs/{}", runs_get, 0 },
 	{ "GET", "/v1/runs/{}/stream", runs_stream, ROUTE_QUERY_KEY },
 	{ "POST", "/v1/runs/{}/cancel", runs_cancel, 0 },
@@ -66,8 +68,6 @@ static const struct route routes[] = {
 	{ "POST", BOX "/fork-tree", not_built, 0 },
 	{ "POST", BOX "/promote", not_built, 0 },
 	{ "POST", BOX "/repl", not_built, 0 },
-	{ "GET", BOX "/logs", not_built, 0 },
-	{ "GET", BOX "/events", not_built, 0 },
 	{ "GET", BOX "/metrics", not_built, 0 },
 	{ "GET", BOX "/ports", not_built, 0 },
 	{ "POST", BOX "/ports", not_built, 0 },

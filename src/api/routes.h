@@ -43,6 +43,8 @@ void runs_list(struct call *call);
 void runs_get(struct call *call);
 void runs_stream(struct call *call);
 void runs_cancel(struct call *call);
+void logs_get(struct call *call);
+void events_get(struct call *call);
 void commands_exec(struct call *call);
 void commands_stream(struct call *call);
 void files_read(struct call *call);

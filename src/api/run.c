@@ -5,6 +5,7 @@
  */
 #include "api/run.h"
 
+#include "api/sandbox_events.h"
 #include "api/sse.h"
 #include "base/clock.h"
 
@@ -191,8 +192,26 @@ static void on_forget(struct loop_timer *timer)
 	run_free(CONTAINER_OF(timer, struct run, forget));
 }
 
+static struct writer *begin_note(const struct run *run, struct note *note, const char *type)
+{
+	struct writer *writer = note_begin(note, run->sandbox, type);
+	writer_text(writer, "run_id", run->id);
+	writer_text(writer, "session_id", run->session_id);
+	return writer;
+}
+
+static void note_begun(const struct run *run)
+{
+	struct note note;
+	begin_note(run, &note, "run.started");
+	note_end(&note);
+}
+
+static void note_ended(const struct run *run);
+
 void run_begin(struct run *run)
 {
+	note_begun(run);
 	run->state = RUN_RUNNING;
 	run->begun_ms = clock_wall_ms();
 }
@@ -227,6 +246,7 @@ void run_end(struct run *run, enum run_state state, char *failure, char *ending,
 	if (!writer.is_failed)
 		append(run, RUN_END, writer.buf.bytes, writer.buf.size);
 	journal_close(run->journal);
+	note_ended(run);
 	list_remove(&run->link); /* kept in the order of their ends */
 	list_append(&sandbox->runs, &run->link);
 	loop_timer_start(&sandbox->api->loop, &run->forget, RUN_KEPT_MS, on_forget);
@@ -302,6 +322,16 @@ static const char *const state_words[] = { [RUN_QUEUED] = "queued",
 	[RUN_INTERRUPTED] = "interrupted",
 	[RUN_TIMEOUT] = "timeout",
 	[RUN_KERNEL_DIED] = "kernel_died" };
+
+static void note_ended(const struct run *run)
+{
+	struct note note;
+	struct writer *writer = begin_note(run, &note, "run.ended");
+	writer_text(writer, "state", state_words[run->state]);
+	if (run->ending && run->ending[0])
+		writer_raw(writer, NULL, run->ending);
+	note_end(&note);
+}
 
 static void write_time(const char *key, int64_t wall_ms, struct writer *writer)
 {

@@ -5,6 +5,7 @@
  * sent.
  */
 #include "api/answer.h"
+#include "api/sandbox_events.h"
 #include "api/session.h"
 #include "base/clock.h"
 
@@ -77,6 +78,23 @@ static void write_truncated(const struct told *told, struct writer *writer)
 	writer_close(writer, '}');
 }
 
+static bool hit_files(const struct told *told)
+{
+	return told->values->traceback && strstr(told->values->error_message, "[Errno 28]");
+}
+
+static void note_limits(const struct told *told)
+{
+	const char *id = told->cell->record->id;
+	struct sandbox *sandbox = told->cell->session->sandbox;
+	if (is_timeout(told))
+		note_limit(sandbox, "time", "run_id", id);
+	if (told->outcome == CELL_MEMORY)
+		note_limit(sandbox, "memory", "run_id", id);
+	if (hit_files(told))
+		note_limit(sandbox, "files", "run_id", id);
+}
+
 static void write_limits_hit(const struct told *told, struct writer *writer)
 {
 	const struct cell *cell = told->cell;
@@ -89,7 +107,7 @@ static void write_limits_hit(const struct told *told, struct writer *writer)
 		writer_text(writer, NULL, "output");
 	if (told->values->lost > 0)
 		writer_text(writer, NULL, "results");
-	if (told->values->traceback && strstr(told->values->error_message, "[Errno 28]"))
+	if (hit_files(told))
 		writer_text(writer, NULL, "files");
 	writer_close(writer, ']');
 	writer_open(writer, "denials", '[');
@@ -244,6 +262,7 @@ void run_answer_tell(struct cell *cell, enum cell_outcome outcome, const char *t
 		output_finish(&cell->streams[i]);
 	cleanup_free char *error = text_of(&told, write_error_event);
 	char *failure = text_of(&told, write_failure), *ending = text_of(&told, write_ending);
+	note_limits(&told);
 	if (cell->call)
 		answer(&told, failure, ending);
 	if (has_reader(cell))

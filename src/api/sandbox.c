@@ -4,7 +4,10 @@
  */
 #include "api/sandbox.h"
 
+#include "api/journal.h"
 #include "api/run.h"
+#include "api/sandbox_events.h"
+#include "api/sandbox_log.h"
 #include "api/session.h"
 #include "base/clock.h"
 #include "base/fd.h"
@@ -87,16 +90,22 @@ struct sandbox *sandbox_new(struct api *api, const struct sandbox_row *row, stru
 {
 	struct sandbox *sandbox = calloc(1, sizeof(*sandbox));
 	char *metadata = strdup(row->metadata), *shown = without_secrets(row->metadata);
-	if (!sandbox || !metadata || !shown) {
+	struct journal *log = journal_new(&api->loop, LOG_LIMIT, 1, NULL);
+	struct journal *events = journal_new(&api->loop, EVENTS_LIMIT, 1, NULL);
+	if (!sandbox || !metadata || !shown || !log || !events) {
 		free(sandbox);
 		free(metadata);
 		free(shown);
+		journal_unref(log);
+		journal_unref(events);
 		return error_no_memory(err);
 	}
 	*sandbox = (struct sandbox){ .api = api,
 		.id = row->id,
 		.metadata = metadata,
 		.shown_metadata = shown,
+		.log = log,
+		.events = events,
 		.ttl_seconds = row->ttl_seconds,
 		.created_ms = row->created_ms,
 		.is_persistent = row->is_persistent,
@@ -118,12 +127,35 @@ struct sandbox *sandbox_new(struct api *api, const struct sandbox_row *row, stru
 	return sandbox;
 }
 
+/* After a restart of this process the numbers go on where no earlier event can have been. */
+static void note_start(struct sandbox *sandbox)
+{
+	struct note note;
+	if (sandbox->is_listed)
+		sandbox->events->next_number = (uint64_t)clock_wall_ms();
+	struct writer *writer = note_begin(
+		&note, sandbox, sandbox->is_listed ? "sandbox.recovered" : "sandbox.running");
+	writer_text(writer, "template", sandbox->template_name);
+	note_end(&note);
+}
+
+/* The last word: who follows comes to its end. */
+static void note_over(struct sandbox *sandbox, const char *reason)
+{
+	struct note note;
+	writer_text(note_begin(&note, sandbox, "sandbox.deleted"), "reason", reason);
+	note_end(&note);
+	journal_close(sandbox->events);
+	journal_close(sandbox->log);
+}
+
 void sandbox_start(struct sandbox *sandbox, int init_fd)
 {
 	fd_close(&sandbox->init_fd);
 	fd_set_nonblocking(init_fd, true);
 	sandbox->init_fd = init_fd;
 	sandbox->state = SANDBOX_RUNNING;
+	note_start(sandbox);
 	sandbox_touch(sandbox);
 	schedule(sandbox);
 }
@@ -149,6 +181,10 @@ void sandbox_free(struct sandbox *sandbox)
 	runs_end(sandbox);
 	api_return_descriptors(sandbox->api, 1);
 	fd_close(&sandbox->init_fd);
+	journal_close(sandbox->log);
+	journal_unref(sandbox->log);
+	journal_close(sandbox->events);
+	journal_unref(sandbox->events);
 	free(sandbox->metadata);
 	free(sandbox->shown_metadata);
 	free(sandbox);
@@ -176,6 +212,7 @@ static void wind_up(struct sandbox *sandbox, const char *reason)
 	sandbox->state = SANDBOX_ENDING;
 	loop_timer_stop(&sandbox->reaper);
 	dismiss(sandbox);
+	note_over(sandbox, reason);
 	fd_close(&sandbox->init_fd);
 	if (!sandbox_row_end(sandbox->api->store, &sandbox->id, reason, &err))
 		log_error("store.sandbox", sandbox->text, &err);

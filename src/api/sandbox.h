@@ -18,6 +18,7 @@
 enum sandbox_state { SANDBOX_STARTING, SANDBOX_RUNNING, SANDBOX_ENDING };
 
 struct guest;
+struct journal;
 typedef void (*guest_on_end)(struct guest *guest, const struct error *why);
 
 /* Work under way in a sandbox: keeps it from being idle, and hears of its end. Embedded in the
@@ -51,7 +52,8 @@ struct sandbox {
 	struct list guests;   /* of struct guest */
 	struct list sessions; /* of struct session, oldest first */
 	unsigned session_count;
-	struct list runs; /* of struct run, owned: oldest first */
+	struct list runs;             /* of struct run, owned: oldest first */
+	struct journal *log, *events; /* references: what it prints, what happens to it */
 	uint32_t generations[KERNELS_A_SANDBOX]; /* of the last kernel in each slot */
 	uint32_t dying; /* bits of slots whose session is closed, but whose kernel still has to end
 			 */

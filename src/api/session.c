@@ -7,6 +7,7 @@
 
 #include "api/answer.h"
 #include "api/inside.h"
+#include "api/sandbox_events.h"
 #include "base/clock.h"
 #include "base/log.h"
 
@@ -386,10 +387,20 @@ static int exit_of(const struct warden_kernel_ended *ended)
 	return WEXITSTATUS(ended->status) ? WEXITSTATUS(ended->status) : 1;
 }
 
+static void note_restart(const struct session *session, const char *reason)
+{
+	struct note note;
+	struct writer *writer = note_begin(&note, session->sandbox, "kernel.restarted");
+	writer_text(writer, "session_id", session->id);
+	writer_text(writer, "reason", reason);
+	note_end(&note);
+}
+
 void session_restart(struct session *session, const char *reason)
 {
 	struct error err = { 0 };
 	session->is_restarted = true;
+	note_restart(session, reason);
 	snprintf(session->restart_reason, sizeof(session->restart_reason), "%s", reason);
 	if (!session_start(session, &err))
 		return session_on_start_failed(session, &err);

@@ -1,0 +1,191 @@
+/*
+ * GET /logs and /events: what a sandbox printed and what happened to it, as it stands or as it
+ * comes. A stream that follows begins with a comment and has one every 10 s, since the clients take
+ * 30 s of silence for death; it ends with the sandbox.
+ */
+#include "api/answer.h"
+#include "api/follow.h"
+#include "api/query.h"
+#include "api/routes.h"
+#include "api/sandbox.h"
+#include "api/sse.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define PLACE_LIMIT ((uint64_t)1 << 53) /* what JSON numbers hold exactly */
+#define TAIL_LIMIT 100000
+#define GAP_TEXT "[... %" PRIu64 " bytes of output left out ...]\n"
+
+/* A browser that comes back says what it has seen. */
+static bool read_last_id(const struct call *call, uint64_t *id, struct error *err)
+{
+	const char *last = http_request_header(call->request, "Last-Event-ID");
+	if (!last || query_parse_number(last, strlen(last), PLACE_LIMIT, id))
+		return true;
+	return error_set(err, ERROR_INVALID, "'Last-Event-ID' is none of this stream's");
+}
+
+/* ---- logs ---- */
+
+static bool read_streams(const struct call *call, uint32_t *kinds, struct error *err)
+{
+	const char *name = http_request_query(call->request, "stream", NULL);
+	*kinds = 3;
+	if (!name || strcmp(name, "both") == 0)
+		return true;
+	*kinds = strcmp(name, "stdout") == 0 ? 1 : 2;
+	if (*kinds == 1 || strcmp(name, "stderr") == 0)
+		return true;
+	return error_set(err, ERROR_INVALID, "'stream' must be stdout, stderr or both");
+}
+
+static void write_line(struct writer *writer, uint64_t id, const char *bytes, size_t size)
+{
+	sse_open(writer, "line", id);
+	writer_bytes(writer, "line", bytes, size);
+	sse_close(writer);
+}
+
+static void write_log(struct writer *writer, const struct record *record, size_t from)
+{
+	for (size_t at = from; at < record->size;) {
+		const char *end = memchr(record->bytes + at, '\n', record->size - at);
+		size_t next = end ? (size_t)(end - record->bytes) + 1 : record->size;
+		write_line(writer, record->place + next, record->bytes + at, next - at);
+		at = next;
+	}
+}
+
+static void write_log_gap(struct writer *writer, uint64_t bytes, uint64_t place)
+{
+	char text[96];
+	int size = snprintf(text, sizeof(text), GAP_TEXT, bytes);
+	write_line(writer, place, text, (size_t)size);
+}
+
+static const struct follow_style log_style = { .write = write_log, .write_gap = write_log_gap };
+
+/* Plain text has to be UTF-8, whatever was printed. */
+static bool append_clean(struct buf *text, const char *bytes, size_t size)
+{
+	struct utf8 state = { 0 };
+	uint32_t character;
+	char encoded[4];
+	for (size_t at = 0; at < size;) {
+		enum utf8_step step = utf8_step(&state, (uint8_t)bytes[at], &character);
+		if (step != UTF8_BAD_AGAIN)
+			at++;
+		if (step != UTF8_MORE &&
+			!buf_append(text, encoded, utf8_encode(character, encoded)))
+			return false;
+	}
+	return true;
+}
+
+static bool make_log_text(
+	const struct journal *log, uint32_t kinds, struct buf *text, struct error *err)
+{
+	uint64_t gone = journal_first_place(log);
+	bool is_good = gone == 0 || buf_printf(text, GAP_TEXT, gone);
+	for (const struct record *record = journal_find(log, 0); is_good && record;
+		record = journal_next(log, record))
+		if (kinds >> record->kind & 1)
+			is_good = append_clean(text, record->bytes, record->size);
+	return is_good || (error_no_memory(err), false);
+}
+
+static bool follow_log(struct call *call, uint32_t kinds, struct error *err)
+{
+	uint64_t place = 0;
+	if (!read_last_id(call, &place, err))
+		return false;
+	struct follower *follower =
+		follow_start(call, call->sandbox->log, &log_style, ": following\n\n", err);
+	if (follower)
+		follow_begin(follower, place, kinds);
+	return follower;
+}
+
+void logs_get(struct call *call)
+{
+	struct error err = { 0 };
+	uint32_t kinds;
+	bool is_followed = false;
+	cleanup_buf struct buf text = buf_make(WRITER_LIMIT);
+	if (!read_streams(call, &kinds, &err) || !query_bool(call, "follow", &is_followed, &err))
+		return answer_error(call, &err);
+	if (is_followed ? !follow_log(call, kinds, &err)
+			: !make_log_text(call->sandbox->log, kinds, &text, &err))
+		return answer_error(call, &err);
+	if (!is_followed)
+		answer_text(call, 200, "text/plain; charset=utf-8", &text);
+}
+
+/* ---- events ---- */
+
+static void write_event(struct writer *writer, const struct record *record, size_t from)
+{
+	sse_json(writer, "event", record->number, record->bytes, record->size);
+}
+
+static void write_event_gap(struct writer *writer, uint64_t bytes, uint64_t place)
+{
+	if (!buf_append_text(&writer->buf, ": some events are no longer kept\n\n"))
+		writer->is_failed = true;
+}
+
+static const struct follow_style event_style = { .write = write_event,
+	.write_gap = write_event_gap };
+
+/* The last `tail` of those after `since`. */
+static bool read_since(const struct call *call, uint64_t *since, struct error *err)
+{
+	uint64_t tail = TAIL_LIMIT, next = call->sandbox->events->next_number;
+	*since = 0;
+	if (!read_last_id(call, since, err) ||
+		!query_number(call, "since", PLACE_LIMIT, since, err) ||
+		!query_number(call, "tail", TAIL_LIMIT, &tail, err))
+		return false;
+	*since = MAX(*since, next > tail ? next - tail - 1 : 0);
+	return true;
+}
+
+static void answer_events(struct call *call, uint64_t since)
+{
+	cleanup_writer struct writer writer = writer_make();
+	const struct journal *events = call->sandbox->events;
+	writer_open(&writer, NULL, '{');
+	writer_open(&writer, "events", '[');
+	for (const struct record *record = journal_after(events, since); record;
+		record = journal_next(events, record))
+		writer_raw_bytes(&writer, NULL, record->bytes, record->size);
+	writer_close(&writer, ']');
+	writer_close(&writer, '}');
+	answer_json(call, 200, &writer);
+}
+
+static bool follow_events(struct call *call, uint64_t since, struct error *err)
+{
+	struct journal *events = call->sandbox->events;
+	const struct record *first = journal_after(events, since);
+	struct follower *follower =
+		follow_start(call, events, &event_style, ": following\n\n", err);
+	if (follower)
+		follow_begin(follower, first ? first->place : events->end_place, FOLLOW_ALL);
+	return follower;
+}
+
+void events_get(struct call *call)
+{
+	struct error err = { 0 };
+	bool is_followed = false;
+	uint64_t since;
+	if (!read_since(call, &since, &err) || !query_bool(call, "follow", &is_followed, &err))
+		return answer_error(call, &err);
+	if (!is_followed)
+		answer_events(call, since);
+	else if (!follow_events(call, since, &err))
+		answer_error(call, &err);
+}

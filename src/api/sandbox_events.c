@@ -1,0 +1,39 @@
+/* See sandbox_events.h. */
+#include "api/sandbox_events.h"
+
+#include "api/journal.h"
+#include "base/clock.h"
+
+struct writer *note_begin(struct note *note, struct sandbox *sandbox, const char *type)
+{
+	char time[CLOCK_TEXT_SIZE];
+	*note = (struct note){ .sandbox = sandbox, .writer = writer_make() };
+	struct writer *writer = &note->writer;
+	clock_text(clock_wall_ms(), time);
+	writer_open(writer, NULL, '{');
+	writer_int(writer, "id", (int64_t)sandbox->events->next_number);
+	writer_text(writer, "time", time);
+	writer_text(writer, "sandbox_id", sandbox->text);
+	writer_text(writer, "type", type);
+	writer_open(writer, "payload", '{');
+	return writer;
+}
+
+void note_end(struct note *note)
+{
+	struct writer *writer = &note->writer;
+	writer_close(writer, '}');
+	writer_close(writer, '}');
+	if (!writer->is_failed)
+		journal_append(note->sandbox->events, 0, writer->buf.bytes, writer->buf.size);
+	writer_deinit(writer);
+}
+
+void note_limit(struct sandbox *sandbox, const char *limit, const char *key, const char *id)
+{
+	struct note note;
+	struct writer *writer = note_begin(&note, sandbox, "limit.hit");
+	writer_text(writer, "limit", limit);
+	writer_text(writer, key, id);
+	note_end(&note);
+}

@@ -1,0 +1,29 @@
+/*
+ * The log of a sandbox: what its cells and commands print, line by line, in the order in which the
+ * lines were finished. The latest LOG_LIMIT bytes are kept; what is gone is told by a line.
+ */
+#ifndef API_SANDBOX_LOG_H
+#define API_SANDBOX_LOG_H
+
+#include "api/journal.h"
+
+#define LOG_LIMIT ((size_t)1 << 20)
+#define LOG_LINE ((size_t)16 * 1024) /* longer lines are cut into several */
+
+/* The unfinished lines of one source of output: a cell or a command. All zero: none. */
+struct log_lines {
+	struct {
+		char *bytes; /* owned; NULL or LOG_LINE bytes of room */
+		size_t size;
+		bool has_return; /* the line's last byte was a carriage return: it may be redrawn */
+	} streams[2];
+};
+
+/* Takes what was printed on a stream (0 stdout, 1 stderr). A line redrawn with carriage returns
+ * counts in its last state only. */
+void log_take(struct journal *log, struct log_lines *lines, unsigned stream, const char *bytes,
+	size_t size);
+/* Nothing more comes: the unfinished lines end here. Idempotent. */
+void log_finish(struct journal *log, struct log_lines *lines);
+
+#endif
