@@ -69,6 +69,7 @@ unsigned answer_status(const struct call *call, const struct error *err)
 
 void answer_error(struct call *call, const struct error *err)
 {
+	call->api->stats.errors[err->code]++;
 	cleanup_writer struct writer writer = writer_make();
 	unsigned status = answer_status(call, err);
 	writer_open(&writer, NULL, '{');

@@ -7,6 +7,7 @@
 
 #include "api/auth.h"
 #include "api/config.h"
+#include "api/stats.h"
 #include "api/warden.h"
 #include "base/list.h"
 #include "http/server.h"
@@ -37,6 +38,7 @@ struct api {
 	struct list dirty_sessions; /* of struct session: rows to be written */
 	struct loop_timer housekeeping;
 	struct loop_timer stop_limit;
+	struct stats stats;
 	unsigned calls; /* requests that are not done */
 	unsigned descriptors, descriptor_limit;
 	uint32_t last_run;

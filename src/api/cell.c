@@ -242,6 +242,7 @@ bool cell_begin(struct cell *cell, struct error *err)
 void cell_take_output(struct cell *cell, unsigned stream, const char *bytes, size_t size)
 {
 	output_feed(&cell->streams[stream], bytes, size);
+	cell->session->sandbox->api->stats.output_bytes[stream] += size;
 	run_take_output(cell->record, stream, bytes, size);
 	log_take(cell->session->sandbox->log, &cell->lines, stream, bytes, size);
 }

@@ -158,6 +158,14 @@ static void note_started(
 	note_end(&note);
 }
 
+static void count_ended(const struct command *command)
+{
+	struct stats *stats = &command->api->stats;
+	stats->commands++;
+	stats->command_timeouts += command->result.timed_out != 0;
+	histogram_add(&stats->commands_took, clock_monotonic_us() - command->begun_us);
+}
+
 /* Once: how it ended, or that nobody wanted it any more. */
 static void note_ended(struct command *command)
 {
@@ -165,6 +173,7 @@ static void note_ended(struct command *command)
 	struct sandbox *sandbox = command->sandbox;
 	if (!sandbox)
 		return;
+	count_ended(command);
 	log_finish(sandbox->log, &command->lines);
 	struct writer *writer = note_begin(&note, sandbox, "command.ended");
 	writer_text(writer, "command_id", command->id);
@@ -268,6 +277,7 @@ static bool read_once(struct command *command, unsigned which)
 		close_source(source);
 		return false;
 	}
+	command->api->stats.output_bytes[which] += (size_t)n;
 	log_take(command->sandbox->log, &command->lines, which, command->api->frame, (size_t)n);
 	if (!command->owner->on_output(command, which, command->api->frame, (size_t)n))
 		pause_reading(command);
@@ -385,4 +395,6 @@ void command_problem(const struct command *command, enum command_end end, struct
 		if (command->result.start_error == EAGAIN)
 			error_hint(err, "the sandbox's limit of processes is reached");
 	}
+	if (err->code)
+		command->api->stats.errors[err->code]++;
 }

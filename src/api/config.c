@@ -104,6 +104,7 @@ static bool read_object(struct config *config, json_t *root, struct error *err)
 	config->layers_json = layers ? json_dumps(layers, JSON_COMPACT) : strdup("[]");
 	if (!config->database)
 		return error_set(err, ERROR_CONFIG, "'database' is missing");
+	config->has_open_metrics = json_is_true(json_object_get(root, "open_metrics"));
 	config->ttl_seconds = 300;
 	read_number(root, "ttl_seconds", 1, &config->ttl_seconds);
 	config->limits = built_in_limits;

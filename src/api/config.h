@@ -27,6 +27,7 @@ struct config {
 	uint8_t key_hash[32];
 	char **hosts; /* owned: further Host names that are served */
 	size_t host_count;
+	bool has_open_metrics; /* GET /metrics needs no key */
 	int64_t ttl_seconds;
 	struct limits limits;       /* defaults */
 	struct limits caps;         /* the most that may be asked for */

@@ -117,6 +117,7 @@ static void on_claimed(
 		finish(creation, &failure);
 		return sandbox_end(sandbox, "start_failed");
 	}
+	histogram_add(&creation->api->stats.creates, clock_monotonic_us() - creation->begun_us);
 	bool is_wanted = creation->has_key || !list_is_empty(&creation->waiters);
 	finish(creation, NULL);
 	if (!is_wanted) /* the client is gone, and nobody knows the id */

@@ -192,6 +192,7 @@ static void on_keeper(struct loop_source *source, uint32_t events)
 
 static void init(struct api *api)
 {
+	api->stats.started_ms = clock_wall_ms();
 	list_init(&api->sandboxes);
 	list_init(&api->creations);
 	list_init(&api->dirty_sessions);

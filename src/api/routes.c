@@ -27,6 +27,7 @@ static void not_built(struct call *call)
 static const struct route routes[] = {
 	{ "GET", "/healthz", health_get, ROUTE_OPEN },
 	{ "GET", "/version", version_get, ROUTE_OPEN },
+	{ "GET", "/metrics", metrics_daemon, ROUTE_METRICS },
 	{ "GET", "/v1/capabilities", capabilities_get, 0 },
 
 	{ "POST", "/v1/sandboxes", sandboxes_create, 0 },
@@ -44,6 +45,7 @@ static const struct route routes[] = {
 	{ "GET", BOX "/runs", runs_list, 0 },
 	{ "GET", BOX "/logs", logs_get, ROUTE_QUERY_KEY },
 	{ "GET", BOX "/events", events_get, ROUTE_QUERY_KEY },
+	{ "GET", BOX "/metrics", metrics_sandbox, 0 },
 	{ "GET", "/v1/runs/{}", runs_get, 0 },
 	{ "GET", "/v1/runs/{}/stream", runs_stream, ROUTE_QUERY_KEY },
 	{ "POST", "/v1/runs/{}/cancel", runs_cancel, 0 },
@@ -68,7 +70,6 @@ static const struct route routes[] = {
 	{ "POST", BOX "/fork-tree", not_built, 0 },
 	{ "POST", BOX "/promote", not_built, 0 },
 	{ "POST", BOX "/repl", not_built, 0 },
-	{ "GET", BOX "/metrics", not_built, 0 },
 	{ "GET", BOX "/ports", not_built, 0 },
 	{ "POST", BOX "/ports", not_built, 0 },
 	{ "DELETE", BOX "/ports/{}", not_built, 0 },
@@ -189,6 +190,11 @@ static bool resolve_sandbox(struct call *call, struct error *err)
 	return call->sandbox || error_set(err, ERROR_SANDBOX_NOT_FOUND, "sandbox not found");
 }
 
+static bool is_open(const struct api *api, unsigned flags)
+{
+	return (flags & ROUTE_OPEN) || ((flags & ROUTE_METRICS) && api->config.has_open_metrics);
+}
+
 static bool judge(struct call *call, char *allowed, size_t allowed_size, struct error *err)
 {
 	struct error route_error = { 0 };
@@ -196,7 +202,7 @@ static bool judge(struct call *call, char *allowed, size_t allowed_size, struct 
 		return false;
 	bool is_found = find_route(call, allowed, allowed_size, &route_error);
 	unsigned flags = is_found ? call->route->flags : 0;
-	if (!(flags & ROUTE_OPEN)) {
+	if (!is_open(call->api, flags)) {
 		call->owner =
 			auth_owner(&call->api->keys, call->request, flags & ROUTE_QUERY_KEY, err);
 		if (!call->owner) {
@@ -279,5 +285,6 @@ void routes_on_done(struct http_request *request)
 		return;
 	buf_deinit(&call->rest);
 	call->api->calls--;
+	call->api->stats.requests++;
 	api_call_ended(call->api);
 }

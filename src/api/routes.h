@@ -7,6 +7,7 @@
 #define ROUTE_OPEN 1u      /* needs no key */
 #define ROUTE_QUERY_KEY 2u /* takes the key from the query too */
 #define ROUTE_USE 4u       /* uses the sandbox: its idle time begins anew */
+#define ROUTE_METRICS 16u  /* needs no key where the configuration says so */
 #define ROUTE_RAW 8u       /* the body is no JSON and is streamed to the handler */
 
 struct route {
@@ -43,6 +44,8 @@ void runs_list(struct call *call);
 void runs_get(struct call *call);
 void runs_stream(struct call *call);
 void runs_cancel(struct call *call);
+void metrics_daemon(struct call *call);
+void metrics_sandbox(struct call *call);
 void logs_get(struct call *call);
 void events_get(struct call *call);
 void commands_exec(struct call *call);

@@ -234,6 +234,7 @@ void run_end(struct run *run, enum run_state state, char *failure, char *ending,
 	run->cell = NULL;
 	run->state = state;
 	run->ended_ms = clock_wall_ms();
+	sandbox->api->stats.runs[state]++;
 	run->failure = failure;
 	run->ending = ending;
 	for (unsigned i = 0; i < 2; i++)

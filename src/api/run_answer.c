@@ -262,7 +262,11 @@ void run_answer_tell(struct cell *cell, enum cell_outcome outcome, const char *t
 		output_finish(&cell->streams[i]);
 	cleanup_free char *error = text_of(&told, write_error_event);
 	char *failure = text_of(&told, write_failure), *ending = text_of(&told, write_ending);
+	struct stats *stats = &cell->session->sandbox->api->stats;
+	histogram_add(&stats->runs_took, clock_monotonic_us() - cell->begun_us);
 	note_limits(&told);
+	if (is_timeout(&told))
+		stats->errors[ERROR_CELL_TIMEOUT]++;
 	if (cell->call)
 		answer(&told, failure, ending);
 	if (has_reader(cell))

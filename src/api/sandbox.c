@@ -213,6 +213,7 @@ static void wind_up(struct sandbox *sandbox, const char *reason)
 	loop_timer_stop(&sandbox->reaper);
 	dismiss(sandbox);
 	note_over(sandbox, reason);
+	stats_count_end(&sandbox->api->stats, reason);
 	fd_close(&sandbox->init_fd);
 	if (!sandbox_row_end(sandbox->api->store, &sandbox->id, reason, &err))
 		log_error("store.sandbox", sandbox->text, &err);

@@ -52,7 +52,13 @@ struct sandbox {
 	struct list guests;   /* of struct guest */
 	struct list sessions; /* of struct session, oldest first */
 	unsigned session_count;
-	struct list runs;             /* of struct run, owned: oldest first */
+	struct list runs; /* of struct run, owned: oldest first */
+	struct {
+		int64_t at_us; /* of the last sample; 0: none */
+		uint64_t used_us;
+		double percent; /* between the last two */
+		bool has_percent;
+	} cpu;
 	struct journal *log, *events; /* references: what it prints, what happens to it */
 	uint32_t generations[KERNELS_A_SANDBOX]; /* of the last kernel in each slot */
 	uint32_t dying; /* bits of slots whose session is closed, but whose kernel still has to end

@@ -4,6 +4,8 @@
 #include "api/journal.h"
 #include "base/clock.h"
 
+#include <string.h>
+
 struct writer *note_begin(struct note *note, struct sandbox *sandbox, const char *type)
 {
 	char time[CLOCK_TEXT_SIZE];
@@ -32,6 +34,7 @@ void note_end(struct note *note)
 void note_limit(struct sandbox *sandbox, const char *limit, const char *key, const char *id)
 {
 	struct note note;
+	sandbox->api->stats.memory_kills += strcmp(limit, "memory") == 0;
 	struct writer *writer = note_begin(&note, sandbox, "limit.hit");
 	writer_text(writer, "limit", limit);
 	writer_text(writer, key, id);

@@ -387,9 +387,10 @@ static int exit_of(const struct warden_kernel_ended *ended)
 	return WEXITSTATUS(ended->status) ? WEXITSTATUS(ended->status) : 1;
 }
 
-static void note_restart(const struct session *session, const char *reason)
+static void note_restart(struct session *session, const char *reason)
 {
 	struct note note;
+	session->sandbox->api->stats.kernels_restarted++;
 	struct writer *writer = note_begin(&note, session->sandbox, "kernel.restarted");
 	writer_text(writer, "session_id", session->id);
 	writer_text(writer, "reason", reason);

@@ -11,6 +11,7 @@
 	E(INVALID, "request.invalid", 400, "the request cannot be understood; the text names the field") \
 	E(UNKNOWN_FIELD, "request.unknown_field", 400, "the body has a field that does not exist here") \
 	E(UNAUTHORIZED, "auth.unauthorized", 401, "the key is missing, malformed or unknown")      \
+	E(OPERATOR_ONLY, "auth.operator_only", 403, "only the key of the daemon's operator may ask for that") \
 	E(HOST_REFUSED, "request.host_refused", 403, "the Host header is none this daemon serves") \
 	E(ORIGIN_REFUSED, "request.origin_refused", 403, "a web page of another origin asked")     \
 	E(ROUTE_UNKNOWN, "request.route_unknown", 404, "no such path")                             \

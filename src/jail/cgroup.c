@@ -16,16 +16,25 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum hierarchy { MEMORY, PIDS, CPU, FREEZER };
-static const char *const controllers[CGROUP_HIERARCHIES] = { "memory", "pids", "cpu", "freezer" };
+static const char *const controllers[CGROUP_HIERARCHIES] = { "memory", "pids", "cpu", "freezer",
+	"cpuacct" };
 
 #define PREFIX "sandglass-"
 #define INIT_PROCESSES 64 /* room of init beside the sandbox's own processes */
 #define CPU_PERIOD_US 100000
 
+/* How many there are: only the last may be missing. */
 static unsigned hierarchies(const struct cgroup_tree *tree)
 {
-	return tree->is_v2 ? 1 : CGROUP_HIERARCHIES;
+	if (tree->is_v2)
+		return 1;
+	return tree->dirs[CGROUP_CPUACCT] >= 0 ? CGROUP_HIERARCHIES : CGROUP_CPUACCT;
+}
+
+/* Version 1: the box has no inner group there. */
+static bool is_for_box(const struct cgroup_tree *tree, unsigned index)
+{
+	return !tree->is_v2 && (index == CGROUP_MEMORY || index == CGROUP_CPUACCT);
 }
 
 /* ---- keeper: where the groups are ---- */
@@ -152,6 +161,18 @@ static void clear_leftovers(const char *parent)
 		closedir(dir);
 }
 
+/* Where cpu counts the time itself, its hierarchy is enough. */
+static bool settle_counter(struct cgroup_tree *tree)
+{
+	char path[PATH_MAX];
+	snprintf(path, sizeof(path), "%s/cpuacct.usage", tree->parents[CGROUP_CPU]);
+	if (access(path, F_OK) < 0)
+		return true;
+	free(tree->parents[CGROUP_CPUACCT]);
+	tree->parents[CGROUP_CPUACCT] = NULL;
+	return true;
+}
+
 static bool find_parents(struct cgroup_tree *tree, struct error *err)
 {
 	char *folder = start_folder("");
@@ -163,6 +184,8 @@ static bool find_parents(struct cgroup_tree *tree, struct error *err)
 	free(folder);
 	for (unsigned i = 0; i < CGROUP_HIERARCHIES; i++) {
 		tree->parents[i] = start_folder(controllers[i]);
+		if (i == CGROUP_CPUACCT)
+			return settle_counter(tree);
 		if (tree->parents[i])
 			continue;
 		error_set(err, ERROR_DEGRADED, "the cgroup controller '%s' is not there", controllers[i]);
@@ -233,8 +256,8 @@ bool cgroup_tree_make(struct cgroup_tree *tree, uid_t owner, struct error *err)
 	snprintf(tree->name, sizeof(tree->name), PREFIX "%d", (int)getpid());
 	if (!find_parents(tree, err))
 		return false;
-	for (unsigned i = 0; i < hierarchies(tree); i++)
-		if (!make_tree_in(tree, i, owner, err)) {
+	for (unsigned i = 0; i < CGROUP_HIERARCHIES; i++)
+		if (tree->parents[i] && !make_tree_in(tree, i, owner, err)) {
 			cgroup_tree_remove(tree);
 			return false;
 		}
@@ -310,16 +333,16 @@ static bool write_limits_v1(const struct cgroup_tree *tree, const char *box, con
 	const struct cgroup_limits *limits, struct error *err)
 {
 	if (!write_number(
-		    tree->dirs[MEMORY], box, "memory.limit_in_bytes", limits->memory_bytes, err))
+		    tree->dirs[CGROUP_MEMORY], box, "memory.limit_in_bytes", limits->memory_bytes, err))
 		return false;
 	/* Only kernels with swap accounting have it; it must come after the limit itself. */
 	write_number(
-		tree->dirs[MEMORY], box, "memory.memsw.limit_in_bytes", limits->memory_bytes, NULL);
-	return write_number(tree->dirs[PIDS], box, "pids.max",
+		tree->dirs[CGROUP_MEMORY], box, "memory.memsw.limit_in_bytes", limits->memory_bytes, NULL);
+	return write_number(tree->dirs[CGROUP_PIDS], box, "pids.max",
 		       (uint64_t)limits->processes + INIT_PROCESSES, err) &&
-	       write_number(tree->dirs[PIDS], work, "pids.max", limits->processes, err) &&
-	       write_number(tree->dirs[CPU], work, "cpu.cfs_period_us", CPU_PERIOD_US, err) &&
-	       write_number(tree->dirs[CPU], work, "cpu.cfs_quota_us",
+	       write_number(tree->dirs[CGROUP_PIDS], work, "pids.max", limits->processes, err) &&
+	       write_number(tree->dirs[CGROUP_CPU], work, "cpu.cfs_period_us", CPU_PERIOD_US, err) &&
+	       write_number(tree->dirs[CGROUP_CPU], work, "cpu.cfs_quota_us",
 		       (uint64_t)limits->cpu_milli * CPU_PERIOD_US / 1000, err);
 }
 
@@ -352,9 +375,7 @@ bool cgroup_box_make(const struct cgroup_tree *tree, const char *id,
 			is_made = pass_controllers_on(fd, err) &&
 				  make_group(tree->dirs[i], init, (uid_t)-1, err);
 		}
-		if (is_made && i != MEMORY)
-			is_made = make_group(tree->dirs[i], work, work_owner, err);
-		else if (is_made && tree->is_v2)
+		if (is_made && !is_for_box(tree, i))
 			is_made = make_group(tree->dirs[i], work, work_owner, err);
 	}
 	if (is_made)
@@ -373,89 +394,39 @@ bool cgroup_box_init_entry(const struct cgroup_tree *tree, const char *id, int *
 	return cgroup_entry(tree, group, ret_fds, ret_count, err);
 }
 
-bool cgroup_box_work_entry(const struct cgroup_tree *tree, const char *id, int *ret_fds,
+/* The groups of box and work in those hierarchies; closes what it opened on failure. */
+static bool open_entries(const struct cgroup_tree *tree, const char *id, bool is_command, int *ret_fds,
 	unsigned *ret_count, struct error *err)
 {
 	char box[64], work[72];
+	*ret_count = 0;
 	snprintf(box, sizeof(box), "box/%s", id);
 	snprintf(work, sizeof(work), "box/%s/work", id);
 	for (unsigned i = 0; i < hierarchies(tree); i++) {
-		const char *group = !tree->is_v2 && i == MEMORY ? box : work;
-		if (open_entry(tree, i, group, &ret_fds[i], err))
+		if (is_command && is_for_box(tree, i))
 			continue;
-		while (i-- > 0)
-			fd_close(&ret_fds[i]);
+		const char *group = is_for_box(tree, i) ? box : work;
+		if (open_entry(tree, i, group, &ret_fds[*ret_count], err)) {
+			++*ret_count;
+			continue;
+		}
+		while (*ret_count > 0)
+			fd_close(&ret_fds[--*ret_count]);
 		return false;
 	}
-	*ret_count = hierarchies(tree);
 	return true;
 }
 
-static uint64_t read_number(int dir_fd, const char *group, const char *file)
+bool cgroup_box_work_entry(const struct cgroup_tree *tree, const char *id, int *ret_fds,
+	unsigned *ret_count, struct error *err)
 {
-	char path[128];
-	snprintf(path, sizeof(path), "%s/%s", group, file);
-	cleanup_free char *text = fd_read_file(dir_fd, path, 64, NULL, NULL);
-	return text ? strtoull(text, NULL, 10) : 0;
+	return open_entries(tree, id, false, ret_fds, ret_count, err);
 }
 
-/* The number behind "key " in a file of keys and numbers. */
-static uint64_t read_keyed(int dir_fd, const char *group, const char *file, const char *key)
+bool cgroup_box_command_entry(const struct cgroup_tree *tree, const char *id, int *ret_fds,
+	unsigned *ret_count, struct error *err)
 {
-	char path[128];
-	snprintf(path, sizeof(path), "%s/%s", group, file);
-	cleanup_free char *text = fd_read_file(dir_fd, path, 4096, NULL, NULL);
-	size_t size = strlen(key);
-	for (char *line = text; line; line = strchr(line, '\n')) {
-		line += *line == '\n';
-		if (!strncmp(line, key, size) && line[size] == ' ')
-			return strtoull(line + size + 1, NULL, 10);
-	}
-	return 0;
-}
-
-static void read_usage_v1(const struct cgroup_tree *tree, const char *box, const char *work,
-	struct cgroup_usage *usage)
-{
-	int memory = tree->dirs[MEMORY];
-	usage->memory_bytes = read_number(memory, box, "memory.usage_in_bytes");
-	usage->memory_peak = read_number(memory, box, "memory.max_usage_in_bytes");
-	usage->memory_limit = read_number(memory, box, "memory.limit_in_bytes");
-	usage->oom_kills = read_keyed(memory, box, "memory.oom_control", "oom_kill");
-	usage->processes = (uint32_t)read_number(tree->dirs[PIDS], work, "pids.current");
-	usage->process_limit = (uint32_t)read_number(tree->dirs[PIDS], work, "pids.max");
-	usage->pids_refused = read_keyed(tree->dirs[PIDS], work, "pids.events", "max");
-	usage->cpu_us = read_number(tree->dirs[CPU], work, "cpuacct.usage") / 1000;
-}
-
-static void read_usage_v2(const struct cgroup_tree *tree, const char *box, const char *work,
-	struct cgroup_usage *usage)
-{
-	int dir = tree->dirs[0];
-	usage->memory_bytes = read_number(dir, box, "memory.current");
-	usage->memory_peak = read_number(dir, box, "memory.peak");
-	usage->memory_limit = read_number(dir, box, "memory.max");
-	usage->oom_kills = read_keyed(dir, box, "memory.events", "oom_kill");
-	usage->processes = (uint32_t)read_number(dir, work, "pids.current");
-	usage->process_limit = (uint32_t)read_number(dir, work, "pids.max");
-	usage->pids_refused = read_keyed(dir, work, "pids.events", "max");
-	usage->cpu_us = read_keyed(dir, work, "cpu.stat", "usage_usec");
-}
-
-bool cgroup_box_usage(const struct cgroup_tree *tree, const char *id, struct cgroup_usage *ret_usage,
-	struct error *err)
-{
-	char box[64], work[72];
-	snprintf(box, sizeof(box), "box/%s", id);
-	snprintf(work, sizeof(work), "box/%s/work", id);
-	if (faccessat(tree->dirs[0], box, F_OK, 0) < 0)
-		return error_from_os(err, errno, "the sandbox has no cgroup");
-	*ret_usage = (struct cgroup_usage){ 0 };
-	if (tree->is_v2)
-		read_usage_v2(tree, box, work, ret_usage);
-	else
-		read_usage_v1(tree, box, work, ret_usage);
-	return true;
+	return open_entries(tree, id, true, ret_fds, ret_count, err);
 }
 
 bool cgroup_box_remove(const struct cgroup_tree *tree, const char *id)

@@ -5,6 +5,7 @@
  *                                /zygote     zygotes
  *                                /box/<id>   init of a sandbox and the memory of all of it
  *                                /box/<id>/work   kernels and commands: processes, cpu, freezer
+ *   (the time counter, where it is apart, has box/<id> only, like memory)
  *   version 2: box/<id>/init holds init, since inner groups hold no processes.
  *
  * On version 1 a process can only be moved by one whose uid, when it opened cgroup.procs, equals its
@@ -18,7 +19,10 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define CGROUP_HIERARCHIES 4 /* memory, pids, cpu, freezer; version 2 uses the first only */
+/* Version 1: one a controller. Version 2 uses the first only. What counts processor time is often
+ * in the hierarchy of cpu, and then has none of its own; it sets no limit, so it may be missing. */
+enum cgroup_hierarchy { CGROUP_MEMORY, CGROUP_PIDS, CGROUP_CPU, CGROUP_FREEZER, CGROUP_CPUACCT };
+#define CGROUP_HIERARCHIES 5
 
 struct cgroup_tree {
 	bool is_v2;
@@ -27,7 +31,7 @@ struct cgroup_tree {
 	char *parents[CGROUP_HIERARCHIES]; /* keeper only, owned: the start group's folders */
 };
 
-#define CGROUP_TREE_NONE { .dirs = { -1, -1, -1, -1 } }
+#define CGROUP_TREE_NONE { .dirs = { -1, -1, -1, -1, -1 } }
 
 struct cgroup_limits {
 	uint64_t memory_bytes;
@@ -60,9 +64,13 @@ bool cgroup_box_make(const struct cgroup_tree *tree, const char *id,
 /* Descriptors by which init enters box/<id>. */
 bool cgroup_box_init_entry(const struct cgroup_tree *tree, const char *id, int *ret_fds,
 	unsigned *ret_count, struct error *err);
-/* Descriptors by which a kernel enters: memory of the box, the rest of its work group. */
+/* Descriptors by which a kernel enters: memory and time of the box, the rest of its work group. */
 bool cgroup_box_work_entry(const struct cgroup_tree *tree, const char *id, int *ret_fds,
 	unsigned *ret_count, struct error *err);
+/* Descriptors by which a command of init enters: it has memory and time of the box from init. */
+bool cgroup_box_command_entry(const struct cgroup_tree *tree, const char *id, int *ret_fds,
+	unsigned *ret_count, struct error *err);
+/* In cgroup_usage.c. */
 bool cgroup_box_usage(const struct cgroup_tree *tree, const char *id, struct cgroup_usage *ret_usage,
 	struct error *err);
 /* True when it is gone; false while processes are still in it. */

@@ -28,6 +28,7 @@ struct config {
 	unsigned cell_seconds, cell_seconds_cap, ttl_seconds;
 	unsigned sandboxes;     /* at once at most */
 	json_t *hosts;          /* owned array of strings */
+	bool has_open_metrics;  /* GET /metrics needs no key */
 	char *templates[KEEPER_NAMES]; /* owned; none: all that are built */
 	char network_default[16];
 };

@@ -73,9 +73,12 @@ static bool send_setup(struct keeper *keeper, struct error *err)
 		.caps = keeper->config.caps,
 	};
 	int fds[1 + CGROUP_HIERARCHIES] = { init };
-	memcpy(fds + 1, keeper->cgroups.dirs, sizeof(keeper->cgroups.dirs));
-	return init >= 0 && send_order(keeper, &setup, sizeof(setup), NURSERY_SETUP, fds,
-				    keeper->cgroups.is_v2 ? 2 : 1 + CGROUP_HIERARCHIES, err);
+	unsigned count = 1; /* only the last hierarchies can be missing */
+	while (count <= CGROUP_HIERARCHIES && keeper->cgroups.dirs[count - 1] >= 0) {
+		fds[count] = keeper->cgroups.dirs[count - 1];
+		count++;
+	}
+	return init >= 0 && send_order(keeper, &setup, sizeof(setup), NURSERY_SETUP, fds, count, err);
 }
 
 static uid_t image_owner(const struct keeper *keeper)

@@ -97,6 +97,9 @@ static int config_memfd(const struct keeper *keeper, struct error *err)
 		limits_json(&config->limits, config->cell_seconds), "caps", caps, "templates",
 		templates_json(keeper), "layers", service_layers(keeper), "network_default",
 		config->network_default);
+	if (root)
+		json_object_set_new(
+			root, "open_metrics", json_boolean(config->has_open_metrics));
 	char *text = root ? json_dumps(root, JSON_COMPACT) : NULL;
 	int fd = memfd_create("config", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (!text || fd < 0 || !fd_write_all(fd, text, strlen(text)) ||

@@ -210,6 +210,7 @@ static bool handle_usage(struct warden *warden, const void *message, struct erro
 	if (!sandbox)
 		return false;
 	sandbox_usage(sandbox, &usage);
+	sandbox_files_usage(sandbox, &usage);
 	usage.header.serial = request->header.serial;
 	warden_send(warden, &usage, sizeof(usage), NULL, 0);
 	return true;

@@ -24,6 +24,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/vfs.h>
 #include <sys/wait.h>
 
 #define START_LIMIT_MS 10000
@@ -111,10 +112,7 @@ static void become_init(struct sandbox *sandbox, struct birth *birth)
 {
 	struct error err = { 0 };
 	char files[24], inodes[16], count[8], degraded[8], byte;
-	/* On v1 the memory group is entered by whoever is to be charged; commands inherit it from
-	 * init, so init keeps the other three. On v2 there is one. */
-	bool is_v2 = sandbox->warden->cgroups.is_v2;
-	unsigned skip = is_v2 ? 0 : 1, kept = birth->work_count - skip;
+	unsigned kept = birth->work_count;
 	int keep[1 + CGROUP_HIERARCHIES] = { birth->control_fd };
 	snprintf(files, sizeof(files), "%ju", (uintmax_t)sandbox->limits.files_bytes);
 	snprintf(inodes, sizeof(inodes), "%u", sandbox->limits.inodes);
@@ -122,7 +120,7 @@ static void become_init(struct sandbox *sandbox, struct birth *birth)
 	snprintf(degraded, sizeof(degraded), "%u", sandbox->warden->setup.degraded);
 	char *words[] = { "sandglass-init", sandbox->template->about.name, files, inodes, count,
 		degraded, NULL };
-	memcpy(keep + 1, birth->work + skip, kept * sizeof(int));
+	memcpy(keep + 1, birth->work, kept * sizeof(int));
 	lockdown_signals();
 	int program = -1;
 	bool is_ready = cgroup_enter(birth->groups, birth->group_count, &err) &&
@@ -294,7 +292,7 @@ static bool prepare_birth(struct sandbox *sandbox, struct birth *birth, int *ret
 		    sandbox->slice * IDS_SLICE_SIZE, err) ||
 		!cgroup_box_init_entry(&warden->cgroups, sandbox->name, birth->groups,
 			&birth->group_count, err) ||
-		!cgroup_box_work_entry(&warden->cgroups, sandbox->name, birth->work,
+		!cgroup_box_command_entry(&warden->cgroups, sandbox->name, birth->work,
 			&birth->work_count, err) ||
 		!wire_pair(ends, err))
 		return false;
@@ -433,7 +431,24 @@ void sandbox_usage(const struct sandbox *sandbox, struct warden_usage *ret_usage
 		.cpu_us = usage.cpu_us,
 		.processes = usage.processes,
 		.process_limit = usage.process_limit,
-		.pids_refused = usage.pids_refused };
+		.pids_refused = usage.pids_refused,
+		.pid = (uint32_t)sandbox->init_pid };
+}
+
+/* The root of its init as it stands, not a path walked in a tree that user code edits. */
+void sandbox_files_usage(const struct sandbox *sandbox, struct warden_usage *usage)
+{
+	char path[48];
+	struct statfs files;
+	snprintf(path, sizeof(path), "/proc/%d/root", (int)sandbox->init_pid);
+	cleanup_close int fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0 || fstatfs(fd, &files) < 0)
+		return;
+	uint64_t block = (uint64_t)files.f_bsize;
+	usage->files_limit = files.f_blocks * block;
+	usage->files_bytes = (files.f_blocks - files.f_bfree) * block;
+	usage->inode_limit = files.f_files;
+	usage->inodes = files.f_files - files.f_ffree;
 }
 
 struct warden_claim sandbox_describe(const struct sandbox *sandbox, uint16_t op, uint32_t serial)

@@ -42,7 +42,10 @@ void sandbox_end(struct sandbox *sandbox, enum sandbox_end reason);
 bool sandbox_on_exit(struct warden *warden, pid_t pid, int status);
 /* Called by a kernel that is gone; may free the sandbox. */
 void sandbox_on_kernel_gone(struct sandbox *sandbox);
+/* From the counters of its groups. */
 void sandbox_usage(const struct sandbox *sandbox, struct warden_usage *ret_usage);
+/* Adds what its files take. */
+void sandbox_files_usage(const struct sandbox *sandbox, struct warden_usage *usage);
 /* The claim as it holds: for CLAIMED and SANDBOX_ITEM. */
 struct warden_claim sandbox_describe(const struct sandbox *sandbox, uint16_t op, uint32_t serial);
 

@@ -17,7 +17,7 @@
 
 enum nursery_op {
 	/* keeper -> warden */
-	NURSERY_SETUP = 1,  /* descriptors: [0] init's program, [1..] cgroup folders (4, or 1 on v2) */
+	NURSERY_SETUP = 1,  /* descriptors: [0] init's program, [1..] cgroup folders (4 or 5, or 1 on v2) */
 	NURSERY_LAYER,      /* descriptors: [0] mount of the runner layer */
 	NURSERY_TEMPLATE,   /* descriptors: [0] mount of the image */
 	NURSERY_API,        /* descriptors: [0] a fresh channel to a fresh api */
@@ -55,7 +55,7 @@ struct nursery_init_ready {
 };
 
 /* Warden -> zygote: make a kernel. Descriptors: [0] pidfd of the sandbox's init, [1] the kernel's
- * socket, [2] stdout, [3] stderr, [4..7] cgroup.procs files to enter. */
+ * socket, [2] stdout, [3] stderr, [4..8] cgroup.procs files to enter. */
 struct nursery_kernel_request {
 	uint32_t serial;
 	uint32_t cpus; /* cores of the share, rounded up: what os.cpu_count() says */

@@ -141,6 +141,9 @@ struct warden_usage {
 	uint64_t cpu_us;
 	uint32_t processes, process_limit;
 	uint64_t pids_refused; /* forks refused by the process limit so far */
+	uint64_t files_bytes, files_limit, inodes, inode_limit; /* 0: could not be read */
+	uint32_t pid; /* of its init, as the nursery counts */
+	uint32_t reserved;
 };
 
 #endif
