@@ -226,14 +226,16 @@ static enum run_state state_of(const struct told *told)
 }
 
 static void write_event(struct writer *writer, const char *name, const char *message,
-	const char *traceback, const char *code)
+	const char *traceback, const struct error *err)
 {
 	writer_open(writer, NULL, '{');
 	writer_text(writer, "name", name);
 	writer_text(writer, "message", message);
 	writer_text(writer, "traceback", traceback);
-	if (code)
-		writer_text(writer, "code", code);
+	if (err)
+		writer_text(writer, "code", error_word(err->code));
+	if (err && err->hint[0])
+		writer_text(writer, "hint", err->hint);
 	writer_close(writer, '}');
 }
 
@@ -244,7 +246,7 @@ static void write_error_event(const struct told *told, struct writer *writer)
 	struct error err;
 	if (is_timeout(told)) {
 		describe_timeout(told, &err);
-		write_event(writer, "CellTimeout", err.message, "", error_word(err.code));
+		write_event(writer, "CellTimeout", err.message, "", &err);
 	} else if (lost_kernel(told)) {
 		write_event(writer, told->outcome == CELL_MEMORY ? "MemoryLimit" : "KernelDied",
 			told->text, "", NULL);
@@ -284,7 +286,7 @@ void run_answer_fail(struct cell *cell, const struct error *why)
 		return;
 	writer_text(&failure, "error", why->message);
 	writer_text(&failure, "code", error_word(why->code));
-	write_event(&writer, "NotRun", why->message, "", error_word(why->code));
+	write_event(&writer, "NotRun", why->message, "", why);
 	const char *text = buf_text(&failure.buf), *event = buf_text(&writer.buf);
 	cell->record = NULL;
 	run_end(run, why->code == ERROR_KERNEL_START ? RUN_KERNEL_DIED : RUN_INTERRUPTED,

@@ -1,4 +1,6 @@
-/* The command line's parts that need no daemon: reading a state folder, decoding pictures. */
+/* The command line's parts that need no daemon: reading a state folder, decoding pictures,
+ * reading events. */
+#include "cli/events.h"
 #include "cli/figures.h"
 #include "cli/target.h"
 
@@ -168,9 +170,36 @@ static void unsaved_figure_is_an_error(void **state)
 
 #define WITH_FOLDER(test) cmocka_unit_test_setup_teardown(test, make_folder, remove_folder)
 
+static void note_event(void *data, const char *name, const char *json, size_t size)
+{
+	char *seen = data;
+	assert_int_equal(strlen(json), size);
+	snprintf(seen + strlen(seen), 200 - strlen(seen), "%s=%s;", name, json);
+}
+
+static const char stream_text[] = ": a comment\n\nid: 7\nevent: stdout\ndata: {\"chunk\": 1}\n\n"
+				  "data:two\r\ndata: lines\r\n\r\nevent: empty\n\ndatum: no\n\n"
+				  "event: end\ndata: {}\n\nevent: cut\ndata: off";
+static const char stream_events[] = "stdout={\"chunk\": 1};message=two\nlines;end={};";
+
+static void events_come_whole_from_any_pieces(void **state)
+{
+	for (size_t piece = 1; piece <= sizeof(stream_text); piece++) {
+		struct events events;
+		char seen[200] = "";
+		events_init(&events, note_event, seen);
+		for (size_t at = 0; at < sizeof(stream_text) - 1; at += piece)
+			assert_true(events_take(&events, stream_text + at,
+				MIN(piece, sizeof(stream_text) - 1 - at)));
+		events_deinit(&events);
+		assert_string_equal(seen, stream_events);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(events_come_whole_from_any_pieces),
 		WITH_FOLDER(state_folder_names_address_and_key),
 		WITH_FOLDER(address_without_a_scheme_is_taken),
 		WITH_FOLDER(folder_without_address_says_that_no_daemon_runs),

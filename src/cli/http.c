@@ -53,10 +53,21 @@ struct http_client *http_client_new(const struct target *target, struct error *e
 	return TAKE(&client);
 }
 
+struct body {
+	const struct http_call *call;
+	CURL *easy;
+	struct buf buf;
+};
+
 static size_t on_bytes(char *bytes, size_t one, size_t size, void *data)
 {
-	struct buf *body = data;
-	return buf_append(body, bytes, one * size) ? one * size : 0;
+	struct body *body = data;
+	long status = 0;
+	curl_easy_getinfo(body->easy, CURLINFO_RESPONSE_CODE, &status);
+	bool is_taken = status == 200 && body->call->on_bytes
+				? body->call->on_bytes(body->call->on_bytes_data, bytes, one * size)
+				: buf_append(&body->buf, bytes, one * size);
+	return is_taken ? one * size : 0;
 }
 
 static bool is_loopback(const char *api)
@@ -68,7 +79,7 @@ static bool is_loopback(const char *api)
 }
 
 static void prepare(struct http_client *client, const struct http_call *call, const char *url,
-	const char *text, struct buf *body)
+	const char *text, struct body *body)
 {
 	CURL *easy = client->easy;
 	curl_easy_reset(easy); /* keeps the connection */
@@ -140,6 +151,28 @@ static bool explain(const struct http_client *client, const struct http_call *ca
 		curl_easy_strerror(code));
 }
 
+static bool perform(struct http_client *client, const struct http_call *call, const char *url,
+	const char *text, struct body *body, struct http_answer *answer, struct error *err)
+{
+	prepare(client, call, url, text, body);
+	if (curl_multi_add_handle(client->multi, client->easy) != CURLM_OK)
+		return error_set(err, ERROR_INTERNAL, "libcurl takes no transfer");
+	CURLcode code = CURLE_OK;
+	bool is_whole = transfer(client, call, &code);
+	curl_multi_remove_handle(client->multi, client->easy);
+	if (!is_whole) {
+		answer->is_stopped = true;
+		return true;
+	}
+	if (code != CURLE_OK)
+		return explain(client, call, code, err);
+	curl_easy_getinfo(client->easy, CURLINFO_RESPONSE_CODE, &answer->status);
+	if (body->buf.size)
+		answer->json = json_loadb(
+			body->buf.bytes, body->buf.size, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
+	return true;
+}
+
 bool http_call(struct http_client *client, const struct http_call *call,
 	struct http_answer *ret_answer, struct error *err)
 {
@@ -153,24 +186,10 @@ bool http_call(struct http_client *client, const struct http_call *call,
 		error_no_memory(err);
 		return false;
 	}
-	cleanup_buf struct buf body = buf_make(BODY_LIMIT);
-	prepare(client, call, url, text, &body);
-	if (curl_multi_add_handle(client->multi, client->easy) != CURLM_OK)
-		return error_set(err, ERROR_INTERNAL, "libcurl takes no transfer");
-	CURLcode code = CURLE_OK;
-	bool is_whole = transfer(client, call, &code);
-	curl_multi_remove_handle(client->multi, client->easy);
-	if (!is_whole) {
-		ret_answer->is_stopped = true;
-		return true;
-	}
-	if (code != CURLE_OK)
-		return explain(client, call, code, err);
-	curl_easy_getinfo(client->easy, CURLINFO_RESPONSE_CODE, &ret_answer->status);
-	if (body.size)
-		ret_answer->json =
-			json_loadb(body.bytes, body.size, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
-	return true;
+	struct body body = { call, client->easy, buf_make(BODY_LIMIT) };
+	bool is_answered = perform(client, call, url, text, &body, ret_answer, err);
+	buf_deinit(&body.buf);
+	return is_answered;
 }
 
 void http_answer_deinit(struct http_answer *answer)

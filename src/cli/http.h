@@ -19,6 +19,9 @@ struct http_call {
 	long limit_s;                /* 0: none */
 	void (*on_tick)(void *data); /* about once a second while waiting; may be NULL */
 	void *data;
+	/* Takes the body of a 200 as it comes; false ends the call. NULL: it is collected. */
+	bool (*on_bytes)(void *on_bytes_data, const char *bytes, size_t size);
+	void *on_bytes_data;
 };
 
 struct http_answer {

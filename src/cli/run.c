@@ -8,8 +8,10 @@
  * (SIGKILL) the sandbox's idle limit ends.
  */
 #include "cli/command.h"
+#include "cli/events.h"
 #include "cli/figures.h"
 #include "cli/http.h"
+#include "cli/shown.h"
 #include "cli/target.h"
 
 #include "base/buf.h"
@@ -26,8 +28,7 @@
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 
-#define EXIT_TIMED_OUT 124
-#define EXIT_NOT_RUN 125
+#define EXIT_NOT_RUN SHOWN_NOT_RUN
 #define CODE_LIMIT (16u << 20)
 #define CREATE_LIMIT_S 60L
 #define KILL_LIMIT_S 15L
@@ -249,106 +250,68 @@ static void kill_sandbox(struct run *run)
 	http_answer_deinit(&answer);
 }
 
-/* ---- the answer ---- */
+/* ---- the run ---- */
 
-static void print_text(FILE *stream, const json_t *answer, const char *name)
+static void on_first_output(void *data)
 {
-	const json_t *text = json_object_get(answer, name);
-	size_t size = json_string_length(text);
-	if (size)
-		fwrite(json_string_value(text), 1, size, stream);
+	progress_end(data);
+	((struct run *)data)->shows_progress = false; /* it would get into lines of the code */
 }
 
-static void print_cut(const json_t *answer, const char *name)
+static bool on_bytes(void *data, const char *bytes, size_t size)
 {
-	const json_t *cut = json_object_get(json_object_get(answer, "truncated"), name);
-	if (json_is_object(cut))
-		fprintf(stderr,
-			"sandglass run: %s was cut: %" JSON_INTEGER_FORMAT
-			" of %" JSON_INTEGER_FORMAT " bytes are shown\n",
-			name, json_integer_value(json_object_get(cut, "kept")),
-			json_integer_value(json_object_get(cut, "total")));
+	return events_take(data, bytes, size);
 }
 
-static bool print_result(struct run *run, const json_t *result, struct error *err)
+/* Says what was not said with the events; returns the exit status. */
+static int finish(const struct shown *shown, const struct http_answer *answer, struct error *err)
 {
-	unsigned pictures;
-	if (!figures_save(&run->figures, result, &pictures, err))
-		return false;
-	if (pictures)
-		return true; /* its text is only "<Figure size ...>" */
-	const json_t *text = json_object_get(result, "text/plain");
-	if (json_is_string(text)) {
-		print_text(stdout, result, "text/plain");
-		putchar('\n');
-	} else {
-		const char *type = json_object_iter_key(json_object_iter((json_t *)result));
-		fprintf(stderr, "sandglass run: a result of type %s is not shown\n",
-			type ? type : "none");
-	}
-	return true;
-}
-
-/* Prints all that the answer holds; true when the figures could be saved. */
-static bool print_answer(struct run *run, const json_t *answer, struct error *err)
-{
-	print_text(stdout, answer, "stdout");
-	fflush(stdout);
-	print_text(stderr, answer, "stderr");
-	print_cut(answer, "stdout");
-	print_cut(answer, "stderr");
-	bool is_shown = true;
-	size_t index;
-	json_t *result;
-	json_array_foreach(json_object_get(answer, "results"), index, result) is_shown =
-		is_shown && print_result(run, result, err);
-	if (fflush(stdout) != 0 && is_shown)
-		is_shown = error_from_os(err, errno, "cannot write to standard output");
-	return is_shown;
-}
-
-/* A traceback is in stderr already; anything else that went wrong is said. */
-static void print_error(const json_t *answer)
-{
-	const char *text = json_string_value(json_object_get(answer, "error"));
-	const char *told = json_string_value(json_object_get(answer, "stderr"));
-	if (text && *text && !(told && strstr(told, text)))
-		fprintf(stderr, "%s\n", text);
-	const char *hint = json_string_value(json_object_get(answer, "hint"));
-	if (hint)
-		fprintf(stderr, "  -> %s\n", hint);
-}
-
-static bool is_timeout(const struct http_answer *answer)
-{
-	const json_t *flag = json_object_get(answer->json, "timeout");
-	const char *code = json_string_value(json_object_get(answer->json, "code"));
-	return json_is_true(flag) || (code && strcmp(code, "cell.timeout") == 0);
-}
-
-/* Prints and returns the exit status. */
-static int finish(struct run *run, const struct http_answer *answer)
-{
-	struct error err = { 0 };
-	if (!json_is_object(answer->json)) {
-		http_answer_error(answer, &err);
-		command_fail("run", &err);
+	if (answer->status != 200) {
+		http_answer_error(answer, err);
 		return EXIT_NOT_RUN;
 	}
-	bool is_shown = print_answer(run, answer->json, &err);
-	print_error(answer->json);
-	if (!is_shown) {
-		command_fail("run", &err);
+	if (!shown->has_ended) {
+		error_set(err, ERROR_INTERNAL, "the daemon ended the stream before the code did");
 		return EXIT_NOT_RUN;
 	}
-	if (is_timeout(answer))
-		return EXIT_TIMED_OUT;
-	if (answer->status >= 400)
+	if (shown->err.code) {
+		*err = shown->err;
 		return EXIT_NOT_RUN;
-	const json_t *code = json_object_get(answer->json, "exit");
-	if (!json_is_integer(code))
-		code = json_object_get(answer->json, "exit_code");
-	return (int)(json_integer_value(code) & 0xff);
+	}
+	if (fflush(stdout) != 0 || ferror(stdout)) {
+		error_from_os(err, errno, "cannot write to standard output");
+		return EXIT_NOT_RUN;
+	}
+	return shown->status;
+}
+
+/* Prints what the code prints, as it comes. */
+static int stream(struct run *run, const char *path, json_t *body, struct error *err)
+{
+	struct shown shown;
+	struct events events;
+	struct http_answer answer;
+	struct http_call call = { .method = "POST",
+		.path = path,
+		.body = body,
+		.stop_fd = run->signal_fd,
+		.on_tick = run->shows_progress ? on_tick : NULL,
+		.data = run,
+		.on_bytes = on_bytes,
+		.on_bytes_data = &events };
+	shown_init(&shown, &run->figures);
+	shown.before = on_first_output;
+	shown.data = run;
+	events_init(&events, shown_on_event, &shown);
+	bool is_answered = http_call(run->client, &call, &answer, err);
+	progress_end(run);
+	int status = EXIT_NOT_RUN;
+	if (is_answered)
+		status = answer.is_stopped ? EXIT_OK : finish(&shown, &answer, err);
+	http_answer_deinit(&answer);
+	events_deinit(&events);
+	shown_deinit(&shown);
+	return status;
 }
 
 /* ---- all of it ---- */
@@ -376,25 +339,14 @@ static int run_code(struct run *run, json_t *code, struct error *err)
 		return EXIT_NOT_RUN;
 
 	snprintf(path, sizeof(path), "%s/repl/sessions/%s/run", run->path, session);
-	body = json_pack("{s:O}", "code", code);
+	body = json_pack("{s:O, s:b}", "code", code, "stream", 1);
 	if (run->timeout_s > 0)
 		json_object_set_new(body, "timeout_ms",
 			json_integer((json_int_t)(run->timeout_s * 1000 + 0.5)));
 	run->started_ms = clock_monotonic_ms();
 	progress(run, "running ...");
-	call = (struct http_call){ .method = "POST",
-		.path = path,
-		.body = body,
-		.stop_fd = run->signal_fd,
-		.on_tick = run->shows_progress ? on_tick : NULL,
-		.data = run };
-	bool is_answered = http_call(run->client, &call, &answer, err);
+	int status = stream(run, path, body, err);
 	json_decref(body);
-	progress_end(run);
-	if (!is_answered)
-		return EXIT_NOT_RUN;
-	int status = answer.is_stopped ? EXIT_OK : finish(run, &answer);
-	http_answer_deinit(&answer);
 	return status;
 }
 
