@@ -49,6 +49,10 @@ static void write_bounds(struct writer *writer, const struct config *config)
 	writer_int(writer, "cells_waiting_a_context", QUEUE_LIMIT);
 	writer_int(writer, "output_bytes_kept", (int64_t)(2 * OUTPUT_HALF));
 	writer_int(writer, "result_bytes", FRAME_VALUES_LIMIT);
+	writer_int(writer, "run_bytes_kept", (int64_t)RUN_WINDOW);
+	writer_int(writer, "runs_kept_a_sandbox", RUNS_KEPT);
+	writer_int(writer, "run_kept_seconds", RUN_KEPT_MS / 1000);
+	writer_int(writer, "log_bytes", (int64_t)LOG_LIMIT);
 	writer_int(writer, "cell_seconds_most", CELL_LIMIT_MS / 1000);
 	writer_int(writer, "metadata_bytes", (int64_t)METADATA_LIMIT);
 	writer_close(writer, '}');
@@ -57,7 +61,7 @@ static void write_bounds(struct writer *writer, const struct config *config)
 static void write_features(struct writer *writer)
 {
 	static const char *const features[] = { "sandboxes", "contexts", "commands", "streams",
-		"files", "lifecycle", "idempotent_create" };
+		"files", "lifecycle", "idempotent_create", "runs", "logs", "events", "metrics" };
 	writer_open(writer, "features", '[');
 	for (size_t i = 0; i < ARRAY_SIZE(features); i++)
 		writer_text(writer, NULL, features[i]);
