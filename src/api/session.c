@@ -127,6 +127,7 @@ static void end_with(struct session *session, const struct error *why)
 	if (session->creator)
 		answer_creator(session, why);
 	kernel_deinit(&session->kernel);
+	log_finish(session->sandbox->log, &session->lines);
 	unheard_deinit(&session->unheard[0]);
 	unheard_deinit(&session->unheard[1]);
 	list_remove(&session->link);
@@ -226,6 +227,7 @@ static void pump(struct session *session)
 			fail_first(session, &err);
 			continue;
 		}
+		log_finish(session->sandbox->log, &session->lines);
 		list_remove(&cell->link);
 		session->queue_count--;
 		session->running = cell;
@@ -297,12 +299,19 @@ void session_on_start_failed(struct session *session, const struct error *err)
 		fail_cells(session, &why);
 }
 
+static void take_unheard(
+	struct session *session, unsigned stream, const char *bytes, size_t size)
+{
+	unheard_feed(&session->unheard[stream], bytes, size);
+	log_take(session->sandbox->log, &session->lines, stream, bytes, size);
+}
+
 void session_on_output(struct session *session, unsigned stream, const char *bytes, size_t size)
 {
 	if (session->running)
 		cell_take_output(session->running, stream, bytes, size);
 	else if (session->kernel.state == KERNEL_IDLE)
-		unheard_feed(&session->unheard[stream], bytes, size);
+		take_unheard(session, stream, bytes, size);
 }
 
 void session_on_value(struct session *session, const struct frames_value *value)

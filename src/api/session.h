@@ -29,6 +29,7 @@ struct session {
 	struct call *creator;      /* waits for the first READY; until then there is no row */
 	struct guest creation;     /* keeps the sandbox busy meanwhile */
 	struct unheard unheard[2]; /* output of each stream between cells */
+	struct log_lines lines;    /* of the same */
 	bool is_restarted;         /* to be told in the next answer */
 	char restart_reason[160];
 };

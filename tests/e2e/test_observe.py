@@ -42,6 +42,11 @@ def test_the_log_is_what_cells_and_commands_printed(api, box, kernel):
     assert list(box.logs()) == ["from a cell", "from a command", "aside", "streamed"]
 
 
+def test_what_threads_print_between_cells_is_logged(api, box, kernel):
+    kernel.run_code("import threading, time\ndef late():\n    time.sleep(0.3); print('from a thread', flush=True)\nthreading.Thread(target=late).start()")
+    wait_until(lambda: log_of(api, box) == "from a thread\n", 10, "the thread's line is in the log")
+
+
 def test_the_log_is_valid_text_whatever_is_printed(api, box):
     box.exec(r"printf 'a\377\302\205b\n\000'")
     answer = api.get(f"/sandboxes/{box.id}/logs")
