@@ -66,6 +66,13 @@ void journal_trim(struct journal *journal, size_t limit)
 		drop_first(journal);
 }
 
+void journal_uncount(struct journal *journal)
+{
+	if (journal->total)
+		*journal->total -= journal->bytes;
+	journal->total = NULL;
+}
+
 /* ---- waking readers ---- */
 
 static void on_wake(struct loop_timer *timer)

@@ -64,6 +64,8 @@ void journal_unref(struct journal *journal); /* NULL is let pass */
 bool journal_append(struct journal *journal, uint8_t kind, const char *bytes, size_t size);
 /* Drops the oldest records until at most that many bytes are kept. */
 void journal_trim(struct journal *journal, size_t limit);
+/* Its bytes are no longer added up with others': its owner lets go, and only readers are left. */
+void journal_uncount(struct journal *journal);
 /* Readers come to their end when they have read all. Idempotent. */
 void journal_close(struct journal *journal);
 

@@ -102,6 +102,18 @@ static void bytes_are_added_up_over_journals(void **state)
 	assert_int_equal(total, 0);
 }
 
+static void a_journal_left_to_its_readers_counts_no_more(void **state)
+{
+	uint64_t total = 0;
+	struct journal *journal = make(&total), *reader = journal_ref(journal);
+	append(journal, "one");
+	journal_uncount(journal);
+	assert_int_equal(total, 0);
+	journal_unref(journal);
+	journal_unref(reader);
+	assert_int_equal(total, 0);
+}
+
 static void a_journal_lives_as_long_as_its_last_reader(void **state)
 {
 	struct journal *journal = make(NULL), *reader = journal_ref(journal);
@@ -121,6 +133,7 @@ int main(void)
 		cmocka_unit_test(the_oldest_go_and_places_stay_true),
 		cmocka_unit_test(what_is_larger_than_the_bound_is_cut),
 		cmocka_unit_test(bytes_are_added_up_over_journals),
+		cmocka_unit_test(a_journal_left_to_its_readers_counts_no_more),
 		cmocka_unit_test(a_journal_lives_as_long_as_its_last_reader),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

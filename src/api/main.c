@@ -5,6 +5,7 @@
  */
 #include "api/api.h"
 #include "api/fields.h"
+#include "api/journal.h"
 #include "api/routes.h"
 #include "api/sandbox.h"
 #include "api/session.h"
@@ -153,6 +154,11 @@ void api_call_ended(struct api *api)
 static void stop(struct api *api)
 {
 	api->is_stopping = true;
+	LIST_EACH(&api->sandboxes, struct sandbox, link, sandbox)
+	{
+		journal_close(sandbox->log); /* who follows one is not waited for */
+		journal_close(sandbox->events);
+	}
 	loop_timer_start(&api->loop, &api->stop_limit, STOP_MS, on_stop_limit);
 	api_call_ended(api);
 }

@@ -169,6 +169,8 @@ static void run_free(struct run *run)
 	}
 	run->sandbox->api->runs.bytes -= run->values.kept;
 	values_deinit(&run->values);
+	journal_trim(run->journal, RUN_LEFT);
+	journal_uncount(run->journal);
 	journal_close(run->journal);
 	journal_unref(run->journal);
 	free(run->failure);

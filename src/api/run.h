@@ -21,6 +21,7 @@
 #define RUNS_SANDBOX_BYTES ((uint64_t)64 << 20)
 #define RUNS_BYTES ((uint64_t)512 << 20)
 #define RUN_BACKLOG ((uint64_t)1 << 20) /* unread by its own client: then its pipes wait */
+#define RUN_LEFT ((size_t)2 << 20)      /* of a forgotten run, for those that still read it */
 
 enum run_state {
 	RUN_QUEUED,
