@@ -20,7 +20,7 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
-#define START_LIMIT_MS 15000
+#define START_LIMIT_MS 25000
 #define SECOND_INTERRUPT_MS 500
 #define KILL_MS 500
 #define SOCKET_BYTES (1 << 20)

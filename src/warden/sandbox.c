@@ -26,7 +26,7 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
-#define START_LIMIT_MS 10000
+#define START_LIMIT_MS 25000
 #define REMOVAL_RETRY_MS 3
 #define REMOVAL_TRIES 2000
 #define PIDFD_SIGNAL(pidfd, number) syscall(SYS_pidfd_send_signal, pidfd, number, NULL, 0)
