@@ -282,11 +282,7 @@ class Daemon:
         return path
 
     def _environment(self) -> dict[str, str]:
-        env = {**os.environ, **self.env}
-        # Its processes end by _exit, by signals and in pid namespaces, where looking for leaks does not work.
-        env.setdefault("ASAN_OPTIONS", "detect_leaks=0:abort_on_error=0:exitcode=99")
-        env.setdefault("UBSAN_OPTIONS", "print_stacktrace=1:halt_on_error=1:exitcode=99")
-        return env
+        return {**os.environ, **self.env}
 
     def _read_stdout(self, stream) -> None:
         with stream:
