@@ -3,6 +3,7 @@ import base64
 import json
 import os
 import select
+import signal
 import socket
 import struct
 import subprocess
@@ -642,7 +643,9 @@ def test_shell_lines(kernel):
     assert kernel.run("files = !printf 'a\\nb'\nfiles").text == "['a', 'b']"
     assert kernel.run("!cat; echo rc $?").stdout == "rc 0\n"
     assert "nosuchcmd" in kernel.run("!nosuchcmd").stderr
-    assert kernel.run("!sleep 600 > /dev/null 2>&1 &").exit == 0
+    run = kernel.run("!sleep 600 > /dev/null 2>&1 & echo $!")
+    assert run.exit == 0
+    os.kill(int(run.stdout), signal.SIGKILL)  # it lives on, and ends here
 
 
 def test_script_cells(kernel):
