@@ -20,6 +20,7 @@
 #include "base/fd.h"
 #include "init/child.h"
 #include "init/tree.h"
+#include "jail/environment.h"
 #include "jail/lockdown.h"
 
 #include <errno.h>
@@ -41,37 +42,6 @@
 #define FIRST_OWN_FD 10                 /* ours stay clear of those the command gets */
 #define KILL_PAUSE_MS 5                 /* between rounds of killing, unless a child ends earlier */
 #define POLL_LIMIT_MS (3600 * 1000)
-
-static char *const environment[] = {
-	"HOME=/home/user",
-	"USER=user",
-	"LOGNAME=user",
-	"SHELL=/bin/bash",
-	"PATH=/home/user/.local/bin:/usr/local/bin:/usr/bin:/bin",
-	"LANG=C.UTF-8",
-	"TZ=UTC",
-	"TERM=dumb",
-	/* nothing may wait for a key */
-	"PAGER=cat",
-	"GIT_PAGER=cat",
-	"MANPAGER=cat",
-	"SYSTEMD_PAGER=",
-	"LESS=-FRX",
-	"EDITOR=true",
-	"VISUAL=true",
-	"GIT_EDITOR=true",
-	"GIT_TERMINAL_PROMPT=0",
-	"PIP_NO_INPUT=1",
-	/* what was printed before a limit, or while a stream is read, must be there */
-	"PYTHONUNBUFFERED=1",
-	"PIP_DISABLE_PIP_VERSION_CHECK=1",
-	/* one thread for each library of linear algebra: many small processes share few cores */
-	"OPENBLAS_NUM_THREADS=1",
-	"OMP_NUM_THREADS=1",
-	"MKL_NUM_THREADS=1",
-	"NUMEXPR_NUM_THREADS=1",
-	NULL,
-};
 
 enum { FD_ANSWER, FD_TEXT, FD_STDOUT, FD_STDERR };
 
@@ -182,7 +152,7 @@ static _Noreturn void run_command(const struct command *command)
 	if (enter_cgroups(command->config) && setsid() >= 0 && place_descriptors(command) &&
 		lock_down(command) && (chdir("/workspace") == 0 || chdir("/") == 0)) {
 		lockdown_signals();
-		execve(arguments[0], arguments, environment);
+		execve(arguments[0], arguments, user_environment);
 	}
 	int start_error = errno;
 	fd_write_all(command->start_fds[1], &start_error, sizeof(start_error));
