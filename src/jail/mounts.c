@@ -265,9 +265,11 @@ static bool fill_layer(int root_fd, int folder_fd, const char *source, uid_t own
 	char inside[PATH_MAX + 4], id[32];
 	snprintf(inside, sizeof(inside), "%s/.", source);
 	snprintf(id, sizeof(id), "%u:%u", owner, owner);
-	char *copy[] = { "cp", "-RL", inside, ".", "--no-preserve=all", NULL };
+	char *copy[] = { "cp", "-RL", inside, ".", NULL };
+	char *open[] = { "chmod", "-R", "u=rwX,go=rX", ".", NULL }; /* programs stay programs */
 	char *give[] = { "chown", "-R", id, ".", NULL };
-	return run_in(folder_fd, copy, err) && run_in(root_fd, give, err);
+	return run_in(folder_fd, copy, err) && run_in(folder_fd, open, err) &&
+	       run_in(root_fd, give, err);
 }
 
 int mounts_layer(const char *source, const char *place, uid_t image_owner, struct error *err)
