@@ -9,6 +9,9 @@
  * runs in the zygote. What fork() of the C library would have mended is mended here: the thread id in
  * the thread's control block (set by the kernel at the address that PR_GET_TID_ADDRESS tells) and the
  * robust list.
+ *
+ * A kernel of another language is the same child: inside and locked down, it executes that language's runner
+ * in place of returning.
  */
 #define Py_LIMITED_API 0x030b0000
 #include <Python.h>
@@ -16,6 +19,7 @@
 #include "base/fd.h"
 #include "base/kernel.h"
 #include "jail/cgroup.h"
+#include "jail/environment.h"
 #include "jail/lockdown.h"
 #include "jail/process.h"
 #include "jail/seccomp.h"
@@ -36,6 +40,7 @@
 #define SETTLED_NAMESPACES                                                                         \
 	(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP)
 #define REQUEST_FDS_FIXED 4
+#define RUNNERS "/usr/lib/sandglass/"
 
 /* What a child needs, fetched in the zygote: after clone the less is done the better. */
 struct zygote {
@@ -77,6 +82,21 @@ static bool join_sandbox(struct error *err)
 	return lockdown_oom_score(err);
 }
 
+static _Noreturn void execute_runner(uint32_t language)
+{
+	static char *const runners[][4] = {
+		[LANGUAGE_BASH] = { RUNNERS "bash/sandglass-bash-runner", RUNNERS "bash/setup.sh" },
+		[LANGUAGE_NODE] = { RUNNERS "node/sandglass-node-runner", "/usr/bin/node",
+			RUNNERS "node/runner.js" },
+	};
+	if (language < ARRAY_SIZE(runners)) {
+		lockdown_signals(); /* Python ignores some, and that would be inherited */
+		execve(runners[language][0], runners[language], user_environment);
+	}
+	dprintf(2, "cannot execute the language's runner: %s", strerror(errno));
+	_exit(74);
+}
+
 /* The child's way in. On failure it says why on its stderr pipe, which only the warden reads yet. */
 static void enter_or_exit(const struct zygote *zygote, const struct wire_packet *packet,
 	const struct nursery_kernel_request *request)
@@ -92,11 +112,14 @@ static void enter_or_exit(const struct zygote *zygote, const struct wire_packet 
 		dprintf(2, "%s", err.message);
 		_exit(70);
 	}
-	PyOS_AfterFork_Child();
+	if (request->language == LANGUAGE_PYTHON)
+		PyOS_AfterFork_Child();
 	if (!seccomp_apply(&err)) {
 		dprintf(2, "%s", err.message);
 		_exit(71);
 	}
+	if (request->language != LANGUAGE_PYTHON)
+		execute_runner(request->language);
 }
 
 /* Clones into the sandbox. 0: in the child, settled. */

@@ -104,6 +104,20 @@ static void join_preload(const json_t *about, char *text, size_t size)
 	}
 }
 
+/* Python is always there: its zygote makes the others' processes too. Words of newer templates are skipped. */
+static uint32_t join_languages(const json_t *about)
+{
+	uint32_t set = LANGUAGE_BIT(LANGUAGE_PYTHON);
+	const json_t *languages = json_object_get(about, "languages");
+	for (size_t i = 0; i < json_array_size(languages); i++) {
+		const char *name = json_string_value(json_array_get(languages, i));
+		enum language language;
+		if (name && language_find(name, &language))
+			set |= LANGUAGE_BIT(language);
+	}
+	return set;
+}
+
 static bool send_template(struct keeper *keeper, const struct image *image, struct error *err)
 {
 	struct nursery_template order = { 0 };
@@ -112,6 +126,7 @@ static bool send_template(struct keeper *keeper, const struct image *image, stru
 		json_string_value(json_object_get(image->about, "name")));
 	snprintf(order.program, sizeof(order.program), "%s", program ? program : "/usr/bin/python3");
 	join_preload(image->about, order.preload, sizeof(order.preload));
+	order.languages = join_languages(image->about);
 	cleanup_close int fd = mounts_image(image->path, image_owner(keeper), err);
 	return fd >= 0 && send_order(keeper, &order, sizeof(order), NURSERY_TEMPLATE, &fd, 1, err);
 }

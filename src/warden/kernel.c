@@ -38,7 +38,7 @@ struct warden_kernel kernel_describe(
 		.run = kernel->run,
 		.pid = kernel->inner_pid,
 	};
-	memcpy(message.language, kernel->language, sizeof(message.language));
+	snprintf(message.language, sizeof(message.language), "%s", language_name(kernel->language));
 	ret_fds[0] = kernel->frames_fd;
 	ret_fds[1] = kernel->out_fd;
 	ret_fds[2] = kernel->err_fd;
@@ -140,8 +140,11 @@ bool kernel_start(struct sandbox *sandbox, const struct warden_kernel *request, 
 		return error_set(err, ERROR_PROTOCOL, "the kernel slot is taken");
 	if (sandbox->state != SANDBOX_LIVE)
 		return error_set(err, ERROR_SANDBOX_NOT_RUNNING, "the sandbox is not running");
-	if (strncmp(request->language, "python", sizeof(request->language)) != 0)
-		return error_set(err, ERROR_LANGUAGE_UNKNOWN, "there is only python");
+	enum language language;
+	if (!language_find(request->language, &language) ||
+		!(sandbox->template->about.languages & LANGUAGE_BIT(language)))
+		return error_set(
+			err, ERROR_LANGUAGE_UNKNOWN, "the sandbox's template has no such language");
 	CLEANUP(kernel_free) struct kernel *kernel = calloc(1, sizeof(*kernel));
 	if (!kernel)
 		return error_no_memory(err);
@@ -149,13 +152,13 @@ bool kernel_start(struct sandbox *sandbox, const struct warden_kernel *request, 
 		.slot = request->kernel,
 		.generation = request->generation,
 		.start_serial = request->header.serial,
+		.language = language,
 		.frames_fd = -1,
 		.out_fd = -1,
 		.err_fd = -1,
 		.inner_frames_fd = -1,
 		.inner_out_fd = -1,
 		.inner_err_fd = -1 };
-	memcpy(kernel->language, request->language, sizeof(kernel->language));
 	list_init(&kernel->link);
 	if (!make_descriptors(kernel, err))
 		return false;

@@ -18,7 +18,7 @@ struct kernel {
 	struct list link;        /* in template->waiting while ASKED, else alone */
 	uint32_t slot, generation, start_serial;
 	uint32_t zygote_serial;  /* 0: the zygote was not asked yet */
-	char language[16];
+	enum language language;
 	enum kernel_state state;
 	pid_t pid;               /* as the warden sees it; 0: none yet */
 	uint32_t inner_pid;

@@ -94,6 +94,7 @@ static void ask(struct template *template, struct kernel *kernel)
 		.serial = ++template->next_serial,
 		.cpus = (sandbox->limits.cpu_milli + 999) / 1000,
 		.degraded = template->warden->setup.degraded,
+		.language = kernel->language,
 	};
 	bool is_sent = cgroup_box_work_entry(
 		&template->warden->cgroups, sandbox->name, fds + 4, &groups, &err);

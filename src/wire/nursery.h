@@ -11,7 +11,7 @@
 
 #include <stdint.h>
 
-#define NURSERY_VERSION 1
+#define NURSERY_VERSION 2
 #define NURSERY_PRELOAD_SIZE 512
 #define NURSERY_PROGRAM_SIZE 128
 
@@ -45,6 +45,8 @@ struct nursery_template {
 	char name[TEMPLATE_NAME_SIZE];
 	char program[NURSERY_PROGRAM_SIZE];   /* absolute path of Python in the image */
 	char preload[NURSERY_PRELOAD_SIZE];   /* modules to import, separated by blanks */
+	uint32_t languages;                   /* LANGUAGE_BIT of each that it has */
+	uint32_t reserved;
 };
 
 /* First packet of an init on its control socket, towards the warden. */
@@ -60,7 +62,7 @@ struct nursery_kernel_request {
 	uint32_t serial;
 	uint32_t cpus; /* cores of the share, rounded up: what os.cpu_count() says */
 	uint32_t degraded; /* as in SETUP */
-	uint32_t reserved;
+	uint32_t language; /* enum language */
 };
 
 /* Zygote -> warden. The first has serial 0: "I am parked". */

@@ -13,6 +13,7 @@
 
 #include "base/id.h"
 #include "wire/channel.h"
+#include "wire/languages.h"
 
 #include <stdint.h>
 
@@ -76,7 +77,7 @@ struct warden_kernel { /* KERNEL_START, KERNEL_STOP; KERNEL_STARTED, KERNEL_ITEM
 	uint32_t generation; /* counts the kernels of the slot; chosen by the api, not 0 */
 	uint32_t run;     /* KERNEL_ITEM: the run under way, or 0 */
 	uint32_t pid;     /* KERNEL_STARTED, KERNEL_ITEM: as seen inside (its session id too) */
-	char language[16]; /* "python" */
+	char language[LANGUAGE_NAME_SIZE];
 };
 
 struct warden_run { /* RUN_BEGIN, RUN_END, INTERRUPT, RUN_LATE */
