@@ -1,6 +1,7 @@
 /* What this daemon is and can do: health, version, capabilities. */
 #include "api/answer.h"
 #include "api/cell.h"
+#include "api/languages.h"
 #include "api/output.h"
 #include "api/routes.h"
 #include "api/session.h"
@@ -72,9 +73,7 @@ void capabilities_get(struct call *call)
 	writer_text(&writer, "name", "sandglass");
 	writer_text(&writer, "version", config->version);
 	write_features(&writer);
-	writer_open(&writer, "languages", '[');
-	writer_text(&writer, NULL, "python");
-	writer_close(&writer, ']');
+	languages_write(config, "languages", &writer);
 	writer_open(&writer, "templates", '[');
 	for (size_t i = 0; i < config->template_count; i++)
 		writer_raw(&writer, NULL, config->templates[i].json);

@@ -6,6 +6,7 @@
 
 #include "api/answer.h"
 #include "api/fields.h"
+#include "api/languages.h"
 #include "api/routes.h"
 #include "api/session.h"
 #include "base/clock.h"
@@ -44,13 +45,25 @@ static bool read_limit(
 	return true;
 }
 
+/* A one-shot's body names the language of its session. */
+static bool read_language(json_t *body, struct session *session, struct error *err)
+{
+	const char *word = "";
+	return !session->is_one_shot ||
+	       (fields_text(body, "language", &word, NULL, err) &&
+		       languages_find(session->sandbox, word, &session->language, err));
+}
+
 static bool read_body(struct cell *cell, struct error *err)
 {
 	static const char *const known[] = { "code", "timeout_ms", NULL };
+	static const char *const known_one_shot[] = { "language", "code", "timeout_ms", NULL };
+	struct session *session = cell->session;
 	size_t size;
 	const char *text = http_request_body(cell->call->request, &size);
-	cell->body = fields_parse(text, size, known, err);
-	if (!cell->body || !fields_text(cell->body, "code", &cell->code, &cell->code_size, err))
+	cell->body = fields_parse(text, size, session->is_one_shot ? known_one_shot : known, err);
+	if (!cell->body || !read_language(cell->body, session, err) ||
+		!fields_text(cell->body, "code", &cell->code, &cell->code_size, err))
 		return false;
 	if (!cell->code || cell->code_size == 0)
 		return error_set(err, ERROR_INVALID, "'code' is empty");
@@ -75,7 +88,9 @@ static void on_gone(struct call *call)
 		http_stream_end(call->request);
 	else
 		answer_empty(call, 499);
-	if (session->running == cell)
+	if (session->is_one_shot)
+		session_close(session); /* frees the cell too */
+	else if (session->running == cell)
 		kernel_abandon(&session->kernel);
 	else
 		cell_free(cell);

@@ -62,6 +62,18 @@ static void read_limits(json_t *object, struct limits *limits)
 	read_number(object, "cell_seconds", 1, &limits->cell_seconds);
 }
 
+static uint32_t read_languages(const json_t *array)
+{
+	uint32_t set = 0;
+	for (size_t i = 0; i < json_array_size(array); i++) {
+		const char *name = json_string_value(json_array_get(array, i));
+		enum language language;
+		if (name && language_find(name, &language))
+			set |= LANGUAGE_BIT(language);
+	}
+	return set;
+}
+
 static bool read_template(json_t *object, struct template *template, struct error *err)
 {
 	const char *name = json_string_value(json_object_get(object, "name"));
@@ -71,6 +83,7 @@ static bool read_template(json_t *object, struct template *template, struct erro
 	snprintf(template->name, sizeof(template->name), "%s", name);
 	template->aliases = copy_texts(json_object_get(object, "aliases"), &template->alias_count);
 	json_object_del(object, "key");
+	template->languages = read_languages(json_object_get(object, "languages"));
 	template->json = json_dumps(object, JSON_COMPACT);
 	return template->aliases && template->json ? true : (error_no_memory(err), false);
 }

@@ -19,7 +19,8 @@ struct template
 	char name[TEMPLATE_NAME_SIZE];
 	char **aliases; /* owned, as is all below */
 	size_t alias_count;
-	char *json; /* as capabilities shows it */
+	uint32_t languages; /* LANGUAGE_BIT of each */
+	char *json;         /* as capabilities shows it */
 };
 
 struct config {

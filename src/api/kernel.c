@@ -80,7 +80,8 @@ static struct warden_kernel describe(const struct kernel *kernel)
 	struct warden_kernel message = { .sandbox = kernel->session->sandbox->id,
 		.kernel = kernel->session->slot,
 		.generation = kernel->generation };
-	memcpy(message.language, kernel->session->language, sizeof(message.language));
+	snprintf(message.language, sizeof(message.language), "%s",
+		language_name(kernel->session->language));
 	return message;
 }
 
@@ -232,6 +233,18 @@ bool kernel_adopt(struct kernel *kernel, const struct warden_kernel *item,
 	if (item->run)
 		probe(kernel);
 	return true;
+}
+
+void kernel_interrupt(struct kernel *kernel)
+{
+	if (kernel->state == KERNEL_RUNNING)
+		tell_run(kernel, WARDEN_INTERRUPT);
+}
+
+void kernel_restart(struct kernel *kernel)
+{
+	if (kernel->state != KERNEL_STARTING && kernel->state != KERNEL_WARMING)
+		kernel_stop(kernel, "its restart was asked for");
 }
 
 void kernel_abandon(struct kernel *kernel)

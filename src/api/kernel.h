@@ -59,6 +59,11 @@ bool kernel_run(struct kernel *kernel, uint32_t run, const char *code, size_t si
 	uint32_t limit_ms, struct error *err);
 /* Nobody wants the run any more: interrupts it, and again, and in the end stops the kernel. */
 void kernel_abandon(struct kernel *kernel);
+/* SIGINT to the run under way, if there is one. */
+void kernel_interrupt(struct kernel *kernel);
+/* Stops one that has run cells or could; the session starts the next. One that is starting is fresh
+ * already. */
+void kernel_restart(struct kernel *kernel);
 /* Stops it; the warden's KERNEL_ENDED follows. `why`: a protocol it broke, or NULL. */
 void kernel_stop(struct kernel *kernel, const char *why);
 /* The warden says that it has ended. */

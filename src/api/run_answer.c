@@ -34,7 +34,9 @@ static void write_kernel(const struct told *told, struct writer *writer)
 {
 	struct session *session = told->cell->session;
 	bool is_lost = lost_kernel(told);
-	bool is_new = is_lost || session->is_restarted;
+	const char *restarted = told->cell->values.restarted;
+	bool is_new = is_lost || session->is_restarted || restarted;
+	const char *reason = restarted ? restarted : session->restart_reason;
 	writer_open(writer, "kernel", '{');
 	writer_bool(writer, "state_kept", !is_new);
 	writer_bool(writer, "restarted", is_new);
@@ -43,7 +45,7 @@ static void write_kernel(const struct told *told, struct writer *writer)
 	else if (told->outcome == CELL_KILLED)
 		writer_text(writer, "reason", "timeout");
 	else if (is_new)
-		writer_text(writer, "reason", is_lost ? told->text : session->restart_reason);
+		writer_text(writer, "reason", is_lost ? told->text : reason);
 	writer_close(writer, '}');
 	session->is_restarted = false;
 }
@@ -121,6 +123,8 @@ static void write_failure(const struct told *told, struct writer *writer)
 static void write_body(const struct told *told, struct writer *writer)
 {
 	const struct cell *cell = told->cell;
+	if (cell->session->is_one_shot)
+		writer_text(writer, "language", language_name(cell->session->language));
 	write_failure(told, writer);
 	for (unsigned i = 0; i < 2; i++)
 		output_write(&cell->streams[i], writer, stream_names[i]);
@@ -129,7 +133,8 @@ static void write_body(const struct told *told, struct writer *writer)
 	writer_int(writer, "exit_code", exit_of(told));
 	writer_int(writer, "duration_ms", (clock_monotonic_us() - cell->begun_us + 999) / 1000);
 	writer_bool(writer, "timeout", is_timeout(told));
-	write_kernel(told, writer);
+	if (!cell->session->is_one_shot)
+		write_kernel(told, writer);
 	write_truncated(cell, writer);
 	write_limits_hit(told, writer);
 	unheard_tell(cell->session->unheard, writer);

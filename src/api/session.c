@@ -23,7 +23,7 @@ struct session *session_find(struct sandbox *sandbox, const char *id)
 {
 	LIST_EACH(&sandbox->sessions, struct session, link, session)
 	{
-		if (strcmp(session->id, id) == 0 && !session->creator)
+		if (strcmp(session->id, id) == 0 && !session->creator && !session->is_one_shot)
 			return session;
 	}
 	return NULL;
@@ -60,7 +60,7 @@ static struct session *make(struct sandbox *sandbox, unsigned slot, struct error
 	return session;
 }
 
-struct session *session_new(struct sandbox *sandbox, const char *language, struct error *err)
+struct session *session_new(struct sandbox *sandbox, enum language language, struct error *err)
 {
 	for (unsigned slot = 0; slot < KERNELS_A_SANDBOX; slot++) {
 		if (session_in_slot(sandbox, slot) || sandbox->dying >> slot & 1)
@@ -71,7 +71,7 @@ struct session *session_new(struct sandbox *sandbox, const char *language, struc
 		uint8_t id[SHORT_ID_SIZE];
 		id_random(id, sizeof(id));
 		id_to_text(id, sizeof(id), session->id);
-		snprintf(session->language, sizeof(session->language), "%s", language);
+		session->language = language;
 		session->created_ms = clock_wall_ms();
 		return session;
 	}
@@ -88,11 +88,16 @@ struct session *session_load(
 		error_set(err, ERROR_INTERNAL, "a session's row has a slot that is taken");
 		return NULL;
 	}
+	enum language language;
+	if (!language_find(row->language, &language)) {
+		error_set(err, ERROR_INTERNAL, "a session's row has a language of another version");
+		return NULL;
+	}
 	struct session *session = make(sandbox, row->slot, err);
 	if (!session)
 		return NULL;
 	memcpy(session->id, row->id, sizeof(session->id));
-	memcpy(session->language, row->language, sizeof(session->language));
+	session->language = language;
 	session->created_ms = row->created_ms;
 	session->cells = row->cells;
 	uint32_t *generation = &sandbox->generations[row->slot];
@@ -158,7 +163,8 @@ void session_close(struct session *session)
 	struct sandbox *sandbox = session->sandbox;
 	struct error err = { 0 }, why;
 	error_set(&why, ERROR_SESSION_NOT_FOUND, "the context was closed");
-	if (!session_row_delete(sandbox->api->store, &sandbox->id, session->id, &err))
+	if (!session->is_one_shot &&
+		!session_row_delete(sandbox->api->store, &sandbox->id, session->id, &err))
 		log_error("store.session", sandbox->text, &err);
 	retire_kernel(session);
 	end_with(session, &why);
@@ -179,12 +185,14 @@ static struct session_row row_of(const struct session *session)
 		.created_ms = session->created_ms,
 		.cells = session->cells };
 	memcpy(row.id, session->id, sizeof(row.id));
-	memcpy(row.language, session->language, sizeof(row.language));
+	snprintf(row.language, sizeof(row.language), "%s", language_name(session->language));
 	return row;
 }
 
 static void mark_dirty(struct session *session)
 {
+	if (session->is_one_shot)
+		return;
 	list_remove(&session->dirty_link);
 	list_append(&session->sandbox->api->dirty_sessions, &session->dirty_link);
 }
@@ -215,7 +223,16 @@ static void fail_first(struct session *session, const struct error *why)
 	cell_fail(LIST_FIRST(&session->queue, struct cell, link), why);
 }
 
-/* Begins the next cell where the kernel is free for it. */
+/* Its cell has been answered: so ends the session, which is freed. */
+static bool ends_with_cell(struct session *session)
+{
+	if (!session->is_one_shot || session->running || !list_is_empty(&session->queue))
+		return false;
+	session_close(session);
+	return true;
+}
+
+/* Begins the next cell where the kernel is free for it. May free the session. */
 static void pump(struct session *session)
 {
 	while (session->kernel.state == KERNEL_IDLE && !list_is_empty(&session->queue)) {
@@ -231,6 +248,7 @@ static void pump(struct session *session)
 		session->cells++;
 		mark_dirty(session);
 	}
+	ends_with_cell(session);
 }
 
 bool session_add(struct session *session, struct cell *cell, struct error *err)
@@ -291,9 +309,9 @@ void session_on_start_failed(struct session *session, const struct error *err)
 	error_context(&why, "the kernel did not start");
 	log_error("kernel.start", session->sandbox->text, &why);
 	if (is_new)
-		end_with(session, &why);
-	else
-		fail_cells(session, &why);
+		return end_with(session, &why);
+	fail_cells(session, &why);
+	ends_with_cell(session);
 }
 
 void session_on_output(struct session *session, unsigned stream, const char *bytes, size_t size)
@@ -405,6 +423,8 @@ void session_on_kernel_ended(struct session *session, const struct warden_kernel
 		cell_finish(cell, outcome_of(cell, ended), text, exit_of(ended));
 	if (ended->reason == KERNEL_END_MEMORY)
 		sandbox_count_kills(session->sandbox);
+	if (ends_with_cell(session))
+		return;
 	session_restart(session, ended->reason == KERNEL_END_MEMORY ? "memory_limit" : text);
 }
 
@@ -416,7 +436,7 @@ void session_write(const struct session *session, struct writer *writer)
 	clock_text(session->created_ms, created);
 	writer_text(writer, "id", session->id);
 	writer_text(writer, "sandbox_id", session->sandbox->text);
-	writer_text(writer, "language", session->language);
+	writer_text(writer, "language", language_name(session->language));
 	writer_text(writer, "created_at", created);
 	writer_int(writer, "cells", (int64_t)session->cells);
 }

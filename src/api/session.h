@@ -10,6 +10,7 @@
 #include "api/sandbox.h"
 #include "api/unheard.h"
 #include "store/sessions.h"
+#include "wire/languages.h"
 
 #define QUEUE_LIMIT 64
 
@@ -19,7 +20,7 @@ struct session {
 	struct list dirty_link;  /* in api->dirty_sessions */
 	char id[SHORT_ID_TEXT];
 	unsigned slot;
-	char language[16];
+	enum language language;
 	int64_t created_ms;
 	uint64_t cells;
 	struct kernel kernel;
@@ -29,12 +30,13 @@ struct session {
 	struct call *creator;      /* waits for the first READY; until then there is no row */
 	struct guest creation;     /* keeps the sandbox busy meanwhile */
 	struct unheard unheard[2]; /* output of each stream between cells */
+	bool is_one_shot;          /* no row, in no list; ends with its cell */
 	bool is_restarted;         /* to be told in the next answer */
 	char restart_reason[160];
 };
 
 /* A session in a free slot, without kernel and row. NULL and err (session.too_many). */
-struct session *session_new(struct sandbox *sandbox, const char *language, struct error *err);
+struct session *session_new(struct sandbox *sandbox, enum language language, struct error *err);
 /* One whose row was there before this process. */
 struct session *session_load(
 	struct sandbox *sandbox, const struct session_row *row, struct error *err);

@@ -1,27 +1,19 @@
 /* The endpoints of code contexts; running a cell is in cell.c. */
 #include "api/answer.h"
 #include "api/fields.h"
+#include "api/languages.h"
 #include "api/routes.h"
 #include "api/session.h"
 
-#include <string.h>
-
-static const char *const languages[] = { "python", "py", "python3", "" };
-
-/* The language's own name; NULL and err. */
-static const char *read_language(const struct call *call, struct error *err)
+static bool read_language(const struct call *call, enum language *ret_language, struct error *err)
 {
 	static const char *const known[] = { "language", NULL };
 	size_t size;
 	const char *text = http_request_body(call->request, &size), *language = "python";
 	cleanup_json json_t *body = fields_parse(text, size, known, err);
 	if (!body || !fields_text(body, "language", &language, NULL, err))
-		return NULL;
-	for (size_t i = 0; i < ARRAY_SIZE(languages); i++)
-		if (strcmp(language, languages[i]) == 0)
-			return languages[0];
-	error_set(err, ERROR_LANGUAGE_UNKNOWN, "no language '%.40s'; there is: python", language);
-	return NULL;
+		return false;
+	return languages_find(call->sandbox, language, ret_language, err);
 }
 
 static void on_gone(struct call *call)
@@ -41,8 +33,10 @@ static void on_sandbox_end(struct guest *guest, const struct error *why)
 void sessions_create(struct call *call)
 {
 	struct error err = { 0 };
-	const char *language = read_language(call, &err);
-	struct session *session = language ? session_new(call->sandbox, language, &err) : NULL;
+	enum language language;
+	struct session *session = read_language(call, &language, &err)
+					  ? session_new(call->sandbox, language, &err)
+					  : NULL;
 	if (!session)
 		return answer_error(call, &err);
 	if (!guest_enter(&session->creation, call->sandbox, on_sandbox_end, &err) ||
@@ -62,7 +56,7 @@ void sessions_list(struct call *call)
 	writer_open(&writer, NULL, '[');
 	LIST_EACH(&call->sandbox->sessions, struct session, link, session)
 	{
-		if (session->creator)
+		if (session->creator || session->is_one_shot)
 			continue;
 		writer_open(&writer, NULL, '{');
 		session_write(session, &writer);
@@ -72,14 +66,56 @@ void sessions_list(struct call *call)
 	answer_json(call, 200, &writer);
 }
 
-void sessions_delete(struct call *call)
+/* The session of the path; NULL when the call is answered. */
+static struct session *find_or_answer(struct call *call)
 {
 	struct error err = { 0 };
 	struct session *session = session_find(call->sandbox, call->session_id);
-	if (!session) {
-		error_set(&err, ERROR_SESSION_NOT_FOUND, "session not found");
-		return answer_error(call, &err);
-	}
+	if (session)
+		return session;
+	error_set(&err, ERROR_SESSION_NOT_FOUND, "session not found");
+	answer_error(call, &err);
+	return NULL;
+}
+
+void sessions_delete(struct call *call)
+{
+	struct session *session = find_or_answer(call);
+	if (!session)
+		return;
 	session_close(session);
 	answer_empty(call, 204);
+}
+
+static void answer_session(struct call *call, const struct session *session)
+{
+	cleanup_writer struct writer writer = writer_make();
+	writer_open(&writer, NULL, '{');
+	session_write(session, &writer);
+	sandbox_write_expiry(call->sandbox, &writer);
+	writer_close(&writer, '}');
+	answer_json(call, 200, &writer);
+}
+
+/* Cells that wait run in the new kernel; the next answer tells that the state is gone. */
+void sessions_restart(struct call *call)
+{
+	struct error err = { 0 };
+	struct session *session = find_or_answer(call);
+	if (!session)
+		return;
+	if (!session_start(session, &err)) /* where none is, a fresh one it is */
+		return answer_error(call, &err);
+	kernel_restart(&session->kernel);
+	answer_session(call, session);
+}
+
+/* The running cell's, as at its limit. Without one nothing happens. */
+void sessions_interrupt(struct call *call)
+{
+	struct session *session = find_or_answer(call);
+	if (!session)
+		return;
+	kernel_interrupt(&session->kernel);
+	answer_session(call, session);
 }

@@ -9,6 +9,7 @@
 #define ERROR_MESSAGE_LIMIT (16 * 1024)
 #define TRACEBACK_LIMIT (256 * 1024)
 #define DISPLAY_ID_LIMIT 256
+#define RESTARTED_LIMIT 160
 
 static inline void cleanup_json_function(json_t **json)
 {
@@ -44,6 +45,7 @@ void values_deinit(struct values *values)
 	free(values->error_name);
 	free(values->error_message);
 	free(values->traceback);
+	free(values->restarted);
 	values_init(values);
 }
 
@@ -159,6 +161,10 @@ static bool take_done(struct values *values, json_t *object)
 	json_int_t exit = json_is_integer(code) ? json_integer_value(code) : 1;
 	values->exit = (int)MIN(MAX(exit, (json_int_t)INT32_MIN), (json_int_t)INT32_MAX);
 	values->is_done = true;
+	free(values->restarted);
+	values->restarted = NULL;
+	if (json_is_string(json_object_get(object, "restarted")))
+		values->restarted = bounded_copy(object, "restarted", RESTARTED_LIMIT);
 	return json_is_integer(code);
 }
 

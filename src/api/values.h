@@ -27,6 +27,7 @@ struct values {
 	char *error_name, *error_message, *traceback; /* owned; NULL without an error */
 	bool is_done;
 	int exit;
+	char *restarted; /* owned; why the runner has replaced the interpreter it drives, or NULL */
 };
 
 void values_init(struct values *values);
