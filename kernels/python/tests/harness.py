@@ -5,6 +5,7 @@ namespace, with the versions that count. Otherwise they run with the Python that
 """
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import select
@@ -107,10 +108,16 @@ class Kernel:
 
     def __init__(self, zygote: Zygote, how: dict):
         self.how = how
+        self._start(lambda *ends: socket.send_fds(zygote.control, [repr(how).encode()], list(ends)))
+        self.pid = int(zygote.control.recv(100))
+        self._read(lambda: self.current.all("ready"))
+
+    def _start(self, start) -> None:
+        """Makes the three ways; start(stdout, stderr, frames) gets the kernel's ends."""
         self.sock, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.out, out = os.pipe()
         self.err, err = os.pipe()
-        socket.send_fds(zygote.control, [repr(how).encode()], [out, err, theirs.fileno()])
+        start(out, err, theirs.fileno())
         for fd in (out, err):
             os.close(fd)
         theirs.close()
@@ -119,9 +126,7 @@ class Kernel:
             os.set_blocking(fd, False)
             self.poll.register(fd, select.POLLIN)
         self.number, self.parts, self.current = 0, {}, Run()
-        self.pid = int(zygote.control.recv(100))
         self.is_reading = True
-        self._read(lambda: self.current.all("ready"))
 
     # ------------------------------------------------------------ reading
 
@@ -229,3 +234,39 @@ class Kernel:
         self.sock.close()
         for fd in (self.out, self.err):
             os.close(fd)
+
+
+class Spawned(Kernel):
+    """A kernel whose runner is a program of its own: started here as the zygote's child would execute it."""
+
+    def __init__(self, language: str, words: list[str], folder: str):
+        build = os.environ.get("SANDGLASS_BUILD") or os.path.join(os.path.dirname(os.path.dirname(KERNELS)), "build")
+        programs = [os.path.join(build, "kernels", name) for name in (f"{language}-runner-sanitized", f"sandglass-{language}-runner")]
+        program = next(path for path in programs if os.path.exists(path))
+        self.folder = folder
+        environment = {"HOME": folder, "USER": "user", "PATH": os.path.expandvars("$PATH"), "LANG": "C.UTF-8", "TZ": "UTC", "TERM": "dumb"}
+
+        def start(out, err, frames):
+            null = os.open(os.devnull, os.O_RDWR)
+            # high first: the places 0 to 3 may be taken by what goes there
+            high = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 100) for fd in (null, out, err, frames)]
+            places = [(os.POSIX_SPAWN_DUP2, fd, place) for place, fd in enumerate(high)]
+            places += [(os.POSIX_SPAWN_CLOSE, int(fd)) for fd in os.listdir("/proc/self/fd") if int(fd) > 3]
+            command = ["/usr/bin/env", "-C", folder, program, *words]
+            self.pid = os.posix_spawn(command[0], command, environment, file_actions=places, setsid=True)
+            for fd in (null, *high):
+                os.close(fd)
+
+        self._start(start)
+        self._read(lambda: self.current.all("ready"))
+
+    def close(self) -> None:
+        try:
+            os.kill(self.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        try:
+            self.status = os.waitpid(self.pid, 0)[1]
+        except ChildProcessError:
+            pass
+        super().close()
