@@ -76,8 +76,8 @@ class Box:
         assert answer.status_code == want, f"{method} {path}: HTTP {answer.status_code}: {answer.text}"
         return answer.json() if answer.content else {}
 
-    def kernel(self) -> Kernel:
-        return Kernel(self)
+    def kernel(self, language: str = "python") -> Kernel:
+        return Kernel(self, language)
 
     def command(self, text: str, seconds: int | None = None) -> dict:
         body = {"cmd": text} | ({"timeout_seconds": seconds} if seconds else {})

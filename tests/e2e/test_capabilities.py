@@ -15,7 +15,8 @@ def test_capabilities_tell_templates_languages_limits_and_layers(api):
     assert told["name"] == "sandglass" and told["version"]
     names = {template["name"] for template in told["templates"]}
     assert "code-interpreter" in names
-    assert "python" in told["languages"]
+    assert told["languages"] == ["python", "bash", "node"]
+    assert {template["name"]: template["languages"] for template in told["templates"]}["code-interpreter"] == told["languages"]
     assert told["network_default"] == "none" and told["ttl_seconds"] == 300
     for limits in (told["limits"], told["caps"]):
         assert set(limits) >= {"memory_mb", "cpus", "processes", "files_mb", "inodes", "cell_seconds"}
