@@ -103,6 +103,7 @@ static void heap_sink(struct loop *loop, size_t place)
 void loop_timer_stop(struct loop_timer *timer)
 {
 	struct loop *loop = timer->loop;
+	timer->is_halted = false;
 	if (!loop)
 		return;
 	timer->loop = NULL;
@@ -135,6 +136,23 @@ void loop_timer_start(
 	struct loop *loop, struct loop_timer *timer, int64_t delay_ms, loop_on_due on_due)
 {
 	loop_timer_start_at(loop, timer, clock_monotonic_us() + delay_ms * 1000, on_due);
+}
+
+void loop_timer_halt(struct loop_timer *timer)
+{
+	if (!timer->loop)
+		return;
+	int64_t left_us = timer->due_us - clock_monotonic_us();
+	loop_timer_stop(timer);
+	timer->due_us = MAX(left_us, (int64_t)0);
+	timer->is_halted = true;
+}
+
+void loop_timer_go_on(struct loop *loop, struct loop_timer *timer)
+{
+	if (timer->is_halted)
+		loop_timer_start_at(
+			loop, timer, clock_monotonic_us() + timer->due_us, timer->on_due);
 }
 
 int loop_signal_fd(const sigset_t *signals, struct error *err)

@@ -104,6 +104,34 @@ static void timer_that_is_started_again_is_moved(void **state)
 	assert_null(bench->timers[0].loop);
 }
 
+static void halted_timer_comes_after_the_time_it_had_left(void **state)
+{
+	struct bench *bench = the_bench = *state;
+	struct error err;
+	int64_t start = clock_monotonic_ms();
+	loop_timer_start(&bench->loop, &bench->timers[0], 20, stop_now);
+	loop_timer_halt(&bench->timers[0]);
+	loop_timer_start(&bench->loop, &bench->timers[1], 60, stop_now);
+	assert_true(loop_run(&bench->loop, &err)); /* ended by the other one */
+	assert_true(clock_monotonic_ms() - start >= 59);
+	loop_timer_go_on(&bench->loop, &bench->timers[0]);
+	assert_non_null(bench->timers[0].loop);
+	assert_in_range(bench->timers[0].due_us - clock_monotonic_us(), 0, 20000);
+	assert_true(loop_run(&bench->loop, &err));
+	loop_timer_go_on(&bench->loop, &bench->timers[0]);
+	assert_null(bench->timers[0].loop); /* only once */
+}
+
+static void halted_timer_that_is_stopped_never_comes(void **state)
+{
+	struct bench *bench = the_bench = *state;
+	loop_timer_start(&bench->loop, &bench->timers[0], 20, stop_now);
+	loop_timer_halt(&bench->timers[0]);
+	loop_timer_stop(&bench->timers[0]);
+	loop_timer_go_on(&bench->loop, &bench->timers[0]);
+	assert_null(bench->timers[0].loop);
+}
+
 static void signal_arrives_as_a_descriptor(void **state)
 {
 	struct error err;
@@ -124,6 +152,10 @@ int main(void)
 			source_forgotten_in_the_same_batch_is_not_called, setup, teardown),
 		cmocka_unit_test_setup_teardown(timers_come_in_order_of_their_time, setup, teardown),
 		cmocka_unit_test_setup_teardown(timer_that_is_started_again_is_moved, setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			halted_timer_comes_after_the_time_it_had_left, setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			halted_timer_that_is_stopped_never_comes, setup, teardown),
 		cmocka_unit_test_setup_teardown(signal_arrives_as_a_descriptor, setup, teardown),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
