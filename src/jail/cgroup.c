@@ -6,6 +6,7 @@
 #include "jail/cgroup.h"
 
 #include "base/fd.h"
+#include "jail/groups.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -19,13 +20,17 @@
 enum hierarchy { MEMORY, PIDS, CPU, FREEZER };
 static const char *const controllers[CGROUP_HIERARCHIES] = { "memory", "pids", "cpu", "freezer" };
 
-#define PREFIX "sandglass-"
 #define INIT_PROCESSES 64 /* room of init beside the sandbox's own processes */
 #define CPU_PERIOD_US 100000
 
 static unsigned hierarchies(const struct cgroup_tree *tree)
 {
 	return tree->is_v2 ? 1 : CGROUP_HIERARCHIES;
+}
+
+static unsigned freezer_index(const struct cgroup_tree *tree)
+{
+	return tree->is_v2 ? 0 : FREEZER;
 }
 
 /* ---- keeper: where the groups are ---- */
@@ -121,37 +126,6 @@ static bool v2_has_controllers(const char *folder)
 	return text && strstr(text, "memory") && strstr(text, "pids") && strstr(text, "cpu");
 }
 
-/* Removes a folder of groups, children first. Kernel files cannot be unlinked and need not be. */
-static void remove_groups(int dir_fd, const char *name)
-{
-	int fd = openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-	struct dirent *entry;
-	while (dir && (entry = readdir(dir)))
-		if (entry->d_type == DT_DIR && entry->d_name[0] != '.')
-			remove_groups(dirfd(dir), entry->d_name);
-	if (dir)
-		closedir(dir);
-	unlinkat(dir_fd, name, AT_REMOVEDIR);
-}
-
-/* Trees of keepers that are no more. */
-static void clear_leftovers(const char *parent)
-{
-	DIR *dir = opendir(parent);
-	struct dirent *entry;
-	while (dir && (entry = readdir(dir))) {
-		char *end;
-		if (strncmp(entry->d_name, PREFIX, strlen(PREFIX)) != 0)
-			continue;
-		long pid = strtol(entry->d_name + strlen(PREFIX), &end, 10);
-		if (pid > 1 && !*end && kill((pid_t)pid, 0) < 0 && errno == ESRCH)
-			remove_groups(dirfd(dir), entry->d_name);
-	}
-	if (dir)
-		closedir(dir);
-}
-
 static bool find_parents(struct cgroup_tree *tree, struct error *err)
 {
 	char *folder = start_folder("");
@@ -206,7 +180,7 @@ static bool make_tree_in(struct cgroup_tree *tree, unsigned index, uid_t owner, 
 		open(tree->parents[index], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (parent < 0)
 		return error_from_os(err, errno, "cannot open the cgroup '%s'", tree->parents[index]);
-	clear_leftovers(tree->parents[index]);
+	groups_clear_leftovers(tree->parents[index]);
 	if (tree->is_v2 && !pass_controllers_on(parent, err))
 		return error_hint(err, "start the daemon in a cgroup of its own without processes above "
 				       "it, e.g. systemd-run --scope -p Delegate=yes");
@@ -230,9 +204,10 @@ static bool make_tree_in(struct cgroup_tree *tree, unsigned index, uid_t owner, 
 bool cgroup_tree_make(struct cgroup_tree *tree, uid_t owner, struct error *err)
 {
 	*tree = (struct cgroup_tree)CGROUP_TREE_NONE;
-	snprintf(tree->name, sizeof(tree->name), PREFIX "%d", (int)getpid());
+	snprintf(tree->name, sizeof(tree->name), GROUPS_PREFIX "%d", (int)getpid());
 	if (!find_parents(tree, err))
 		return false;
+	groups_thaw_leftovers(tree->parents[freezer_index(tree)]);
 	for (unsigned i = 0; i < hierarchies(tree); i++)
 		if (!make_tree_in(tree, i, owner, err)) {
 			cgroup_tree_remove(tree);
@@ -247,7 +222,7 @@ void cgroup_tree_remove(struct cgroup_tree *tree)
 		if (tree->parents[i]) {
 			cleanup_close int parent =
 				open(tree->parents[i], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-			remove_groups(parent, tree->name);
+			groups_remove(parent, tree->name);
 		}
 }
 
@@ -480,7 +455,7 @@ void cgroup_boxes_clear(const struct cgroup_tree *tree)
 		struct dirent *entry;
 		while (dir && (entry = readdir(dir)))
 			if (entry->d_type == DT_DIR && entry->d_name[0] != '.')
-				remove_groups(dirfd(dir), entry->d_name);
+				groups_remove(dirfd(dir), entry->d_name);
 		if (dir)
 			closedir(dir);
 	}
