@@ -40,6 +40,7 @@
 #define SCRIPT_FD 9                     /* the highest that a plain sh can close by number */
 #define FIRST_OWN_FD 10                 /* ours stay clear of those the command gets */
 #define KILL_PAUSE_MS 5                 /* between rounds of killing, unless a child ends earlier */
+#define KILL_PAUSE_MOST_MS 100          /* what is frozen does not end before it is thawed */
 #define POLL_LIMIT_MS (3600 * 1000)
 
 static char *const environment[] = {
@@ -84,6 +85,8 @@ struct command {
 	int start_fds[2];                  /* pipe: the errno of a failed start */
 	pid_t pid;
 	bool has_ended;
+	int64_t due_ms;  /* when the limit comes; INT64_MAX: none */
+	int64_t left_ms; /* while the clock stands still: what is left; else -1 */
 	struct inside_command_answer answer;
 	int64_t cpu_us;
 };
@@ -254,14 +257,46 @@ static bool reap(struct command *command)
 	}
 }
 
-/* Waits for a child's end, at most until then; false when nobody waits for the answer. */
-static bool wait_until(const struct command *command, int64_t due_ms)
+static bool is_clock_stopped(const struct command *command)
+{
+	return command->left_ms >= 0;
+}
+
+static void set_clock(struct command *command, bool is_stopped)
+{
+	if (is_stopped == is_clock_stopped(command) || command->due_ms == INT64_MAX)
+		return;
+	int64_t now_ms = clock_monotonic_ms();
+	if (!is_stopped)
+		command->due_ms = now_ms + command->left_ms;
+	command->left_ms = is_stopped ? MAX(command->due_ms - now_ms, (int64_t)0) : -1;
+}
+
+/* False when nobody waits for the answer. */
+static bool take_order(struct command *command)
+{
+	struct inside_command_order order;
+	ssize_t n = recv(command->fds[FD_ANSWER], &order, sizeof(order), MSG_DONTWAIT | MSG_TRUNC);
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return true;
+	if (n != (ssize_t)sizeof(order) ||
+		(order.clock != INSIDE_CLOCK_STOPS && order.clock != INSIDE_CLOCK_GOES_ON))
+		return false;
+	set_clock(command, order.clock == INSIDE_CLOCK_STOPS);
+	return true;
+}
+
+/* Waits for a child's end or an order, at most until the limit; false when nobody waits for the
+ * answer. */
+static bool wait_for_news(struct command *command)
 {
 	struct pollfd watched[] = { { .fd = command->signal_fd, .events = POLLIN },
-		{ .fd = command->fds[FD_ANSWER] } };
-	int64_t left_ms = MAX(due_ms - clock_monotonic_ms(), (int64_t)0);
+		{ .fd = command->fds[FD_ANSWER], .events = POLLIN } };
+	int64_t left_ms = is_clock_stopped(command)
+				  ? POLL_LIMIT_MS
+				  : MAX(command->due_ms - clock_monotonic_ms(), (int64_t)0);
 	poll(watched, ARRAY_SIZE(watched), (int)MIN(left_ms, (int64_t)POLL_LIMIT_MS));
-	return watched[1].revents == 0;
+	return watched[1].revents == 0 || take_order(command);
 }
 
 static void pause_for_child(const struct command *command, int64_t due_ms)
@@ -274,23 +309,27 @@ static void pause_for_child(const struct command *command, int64_t due_ms)
 static void end_tree(struct command *command)
 {
 	kill(-command->pid, SIGTERM);
-	int64_t due_ms = clock_monotonic_ms() + COMMAND_GRACE_MS;
+	int64_t due_ms = clock_monotonic_ms() + COMMAND_GRACE_MS, pause_ms = KILL_PAUSE_MS;
 	while (reap(command)) {
-		if (clock_monotonic_ms() >= due_ms)
+		if (clock_monotonic_ms() >= due_ms) {
 			tree_kill_descendants();
-		pause_for_child(command, MAX(due_ms, clock_monotonic_ms() + KILL_PAUSE_MS));
+			pause_ms = MIN(pause_ms * 2, (int64_t)KILL_PAUSE_MOST_MS);
+		}
+		pause_for_child(command, MAX(due_ms, clock_monotonic_ms() + pause_ms));
 	}
 }
 
 static void supervise(struct command *command, uint32_t timeout_ms)
 {
-	int64_t due_ms = timeout_ms ? clock_monotonic_ms() + timeout_ms : INT64_MAX;
+	command->due_ms = timeout_ms ? clock_monotonic_ms() + timeout_ms : INT64_MAX;
+	command->left_ms = -1;
 	for (;;) {
 		reap(command);
 		if (command->has_ended)
 			return;
-		command->answer.timed_out = clock_monotonic_ms() >= due_ms;
-		if (command->answer.timed_out || !wait_until(command, due_ms)) {
+		command->answer.timed_out =
+			!is_clock_stopped(command) && clock_monotonic_ms() >= command->due_ms;
+		if (command->answer.timed_out || !wait_for_news(command)) {
 			end_tree(command);
 			return;
 		}

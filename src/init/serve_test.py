@@ -21,6 +21,7 @@ import unittest
 COMMAND, READ, WRITE, LIST, STAT, DELETE, SWEEP = range(1, 8)
 (OK, NOT_FOUND, IS_DIRECTORY, NOT_DIRECTORY, FORBIDDEN, SPECIAL, LOOP, BAD_PATH, NO_SPACE, ABORTED,
  BUSY, FAILED) = range(12)
+CLOCK_STOPS, CLOCK_GOES_ON = 1, 2
 UNKNOWN = 2**64 - 1
 LIST_LIMIT = 100000
 MORE = 1
@@ -72,6 +73,9 @@ class Command:
         for fd in (memfd, out, err):
             os.close(fd)
         self.stdout = self.stderr = b""
+
+    def clock(self, order):
+        self.answer.send(struct.pack("<I", order))
 
     def wait(self, limit=30):
         """The answer, or None when the socket hangs up without. Reads the pipes meanwhile."""
@@ -331,6 +335,33 @@ class Commands(Case):
         self.wait_for(lambda: "sleep 304" in self.box.processes())
         command.close()
         self.wait_for(lambda: "sleep 30" not in self.box.processes().replace("sleep 30]", ""))
+        self.assert_alone()
+
+    def test_the_clock_stops_and_goes_on_as_told(self):
+        command = Command(self.box, "sleep 1; echo whole", timeout_ms=700)
+        command.clock(CLOCK_STOPS)
+        command.clock(CLOCK_STOPS)  # the same again changes nothing
+        done = command.wait()
+        self.assertEqual((done.timed_out, done.exit, done.stdout), (0, 0, b"whole\n"))
+
+    def test_what_was_left_of_the_limit_is_still_a_limit(self):
+        command = Command(self.box, "sleep 308", timeout_ms=700)
+        command.clock(CLOCK_STOPS)
+        time.sleep(1)
+        command.clock(CLOCK_GOES_ON)
+        begin = time.monotonic()
+        done = command.wait()
+        self.assertEqual(done.timed_out, 1)
+        self.assertLess(time.monotonic() - begin, 5)
+        self.assert_alone()
+
+    def test_what_is_no_order_ends_the_command(self):
+        for order in (b"", b"x", struct.pack("<I", 7), struct.pack("<II", 1, 1)):
+            command = Command(self.box, "sleep 309")
+            command.answer.send(order)
+            done = command.wait()
+            self.assertEqual(done.timed_out, 0)
+            self.assertIn(done.exit, (-signal.SIGTERM, -signal.SIGKILL))
         self.assert_alone()
 
     def test_background_lives_on_and_the_answer_is_prompt(self):

@@ -9,7 +9,8 @@
  *                  `/bin/sh -c` (no NUL inside, at most 1 MiB), [2] stdout pipe, [3] stderr pipe
  *                  (write ends). Answer: one `struct inside_command_answer` when the command's own
  *                  process has ended or the limit has ended all of it, then hang-up. If the api
- *                  closes its end earlier, the whole tree is killed.
+ *                  closes its end earlier, the whole tree is killed. Meanwhile the api may send
+ *                  a `struct inside_command_order`: the limit's clock stops, or goes on.
  * INSIDE_READ      [0] answer socket (STREAM). Answer: `struct inside_file_answer`, and when
  *                  its error is INSIDE_OK `size` bytes of content, then end of file; fewer bytes
  *                  if the file shrank meanwhile, never more.
@@ -65,6 +66,16 @@ struct inside_request {
 	uint32_t timeout_ms; /* COMMAND: limit of the whole tree; 0: none */
 	uint32_t session;    /* SWEEP */
 	char path[INSIDE_PATH_SIZE]; /* file calls: absolute, NUL-terminated */
+};
+
+enum inside_clock {
+	INSIDE_CLOCK_STOPS = 1,
+	INSIDE_CLOCK_GOES_ON,
+};
+
+/* Api -> supervisor of a command, while it runs. Anything else counts as hang-up. */
+struct inside_command_order {
+	uint32_t clock; /* enum inside_clock; the same twice changes nothing */
 };
 
 /* How a command ended. */
