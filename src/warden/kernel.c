@@ -138,7 +138,7 @@ bool kernel_start(struct sandbox *sandbox, const struct warden_kernel *request, 
 		return error_set(err, ERROR_PROTOCOL, "no such kernel slot");
 	if (sandbox->kernels[request->kernel])
 		return error_set(err, ERROR_PROTOCOL, "the kernel slot is taken");
-	if (sandbox->state != SANDBOX_LIVE)
+	if (sandbox->state != SANDBOX_LIVE || sandbox->pause != PAUSE_NONE)
 		return error_set(err, ERROR_SANDBOX_NOT_RUNNING, "the sandbox is not running");
 	if (strncmp(request->language, "python", sizeof(request->language)) != 0)
 		return error_set(err, ERROR_LANGUAGE_UNKNOWN, "there is only python");

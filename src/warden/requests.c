@@ -7,6 +7,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "warden/kernel.h"
+#include "warden/pause.h"
 #include "warden/sandbox.h"
 #include "warden/template.h"
 #include "warden/warden.h"
@@ -97,6 +98,8 @@ static void end_half_made(struct warden *warden)
 			sandbox_end(sandbox, SANDBOX_END_FAILED);
 			continue;
 		}
+		if (sandbox->pause == PAUSE_FREEZING)
+			pause_give_up(sandbox);
 		for (unsigned i = 0; i < KERNELS_A_SANDBOX; i++)
 			if (sandbox->kernels[i] && sandbox->kernels[i]->state != KERNEL_LIVE)
 				kernel_stop(sandbox->kernels[i]);
@@ -215,6 +218,20 @@ static bool handle_usage(struct warden *warden, const void *message, struct erro
 	return true;
 }
 
+static bool handle_pause(struct warden *warden, const void *message, struct error *err)
+{
+	const struct warden_release *request = message;
+	struct sandbox *sandbox = find_live(warden, &request->sandbox, err);
+	return sandbox && pause_begin(sandbox, request->header.serial, err);
+}
+
+static bool handle_resume(struct warden *warden, const void *message, struct error *err)
+{
+	const struct warden_release *request = message;
+	struct sandbox *sandbox = find_live(warden, &request->sandbox, err);
+	return sandbox && pause_resume(sandbox, request->header.serial, err);
+}
+
 static const struct request {
 	uint16_t op;
 	bool is_greeted; /* what is_greeted must be */
@@ -231,6 +248,8 @@ static const struct request {
 	{ WARDEN_KERNEL_STOP, true, sizeof(struct warden_kernel), handle_kernel_stop },
 	{ WARDEN_RELEASE, true, sizeof(struct warden_release), handle_release },
 	{ WARDEN_USAGE, true, sizeof(struct warden_release), handle_usage },
+	{ WARDEN_PAUSE, true, sizeof(struct warden_release), handle_pause },
+	{ WARDEN_RESUME, true, sizeof(struct warden_release), handle_resume },
 };
 
 static const struct request *request_find(const struct warden *warden,

@@ -14,6 +14,7 @@
 #include "jail/ids.h"
 #include "jail/lockdown.h"
 #include "jail/process.h"
+#include "warden/pause.h"
 #include "warden/template.h"
 
 #include <errno.h>
@@ -236,6 +237,7 @@ void sandbox_end(struct sandbox *sandbox, enum sandbox_end reason)
 	for (unsigned i = 0; i < KERNELS_A_SANDBOX; i++)
 		if (sandbox->kernels[i])
 			kernel_stop(sandbox->kernels[i]);
+	pause_give_up(sandbox); /* what is frozen cannot die */
 	/* kernels that were only asked for are gone now; those with a process are reaped later */
 	try_to_remove(sandbox);
 }
@@ -440,7 +442,8 @@ struct warden_claim sandbox_describe(const struct sandbox *sandbox, uint16_t op,
 {
 	struct warden_claim claim = { .header = warden_header(op, serial),
 		.sandbox = sandbox->id,
-		.limits = sandbox->limits };
+		.limits = sandbox->limits,
+		.is_paused = sandbox->pause != PAUSE_NONE };
 	memcpy(claim.template_name, sandbox->template->about.name, sizeof(claim.template_name));
 	return claim;
 }

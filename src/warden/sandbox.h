@@ -11,6 +11,7 @@
 #include "warden/warden.h"
 
 enum sandbox_state { SANDBOX_STARTING, SANDBOX_LIVE, SANDBOX_ENDING };
+enum sandbox_pause { PAUSE_NONE, PAUSE_FREEZING, PAUSE_FROZEN }; /* pause.h */
 
 struct sandbox {
 	struct warden *warden; /* not owned */
@@ -28,7 +29,10 @@ struct sandbox {
 	int init_pidfd;        /* owned */
 	int control_fd;        /* owned: our end of init's control socket */
 	struct loop_source control;
-	struct loop_timer timer; /* start-up limit; then: try to remove the box again */
+	struct loop_timer timer; /* start-up limit; is it frozen; then: try to remove the box again */
+	enum sandbox_pause pause;
+	uint32_t pause_serial;   /* of the PAUSE that is not answered yet */
+	unsigned pause_looks;
 	unsigned removal_tries;
 	uint64_t oom_seen;     /* the counter when it was last looked at */
 	struct kernel *kernels[KERNELS_A_SANDBOX]; /* owned; NULL: free slot */

@@ -3,7 +3,7 @@
  * table of what lives, makes and ends it, and holds the clock. It parses no client's bytes.
  *
  * Files: main.c (birth), keeper_link.c (orders of the keeper), requests.c (orders of the api: the one
- * table), template.c (zygotes), sandbox.c, kernel.c.
+ * table), template.c (zygotes), sandbox.c, kernel.c, pause.c.
  */
 #ifndef WARDEN_WARDEN_H
 #define WARDEN_WARDEN_H

@@ -32,6 +32,8 @@ enum warden_op {
 	WARDEN_KERNEL_STOP,    /* kill the kernel; KERNEL_ENDED follows */
 	WARDEN_RELEASE,        /* end the sandbox; SANDBOX_ENDED follows */
 	WARDEN_USAGE,          /* answered by USAGE */
+	WARDEN_PAUSE = 20,     /* stop all but init, and the clocks; answered by PAUSED or FAILED */
+	WARDEN_RESUME = 21,    /* let it go on; answered by RESUMED or FAILED */
 	/* warden -> api */
 	WARDEN_FAILED = 64,
 	WARDEN_CLAIMED,        /* descriptors: [0] init's control socket */
@@ -43,6 +45,8 @@ enum warden_op {
 	WARDEN_RUN_LATE,       /* event: the run's limit has come; it is being interrupted */
 	WARDEN_KERNEL_ENDED,   /* event */
 	WARDEN_SANDBOX_ENDED,  /* event */
+	WARDEN_PAUSED = 84,
+	WARDEN_RESUMED = 85,
 };
 
 struct wire_limits {
@@ -67,6 +71,8 @@ struct warden_claim { /* CLAIM; CLAIMED and SANDBOX_ITEM give the same back */
 	struct sandbox_id sandbox; /* chosen by the api; refused when in use */
 	char template_name[TEMPLATE_NAME_SIZE];
 	struct wire_limits limits; /* 0: the default; above the cap: refused */
+	uint32_t is_paused;        /* SANDBOX_ITEM; else 0 */
+	uint32_t reserved;
 };
 
 struct warden_kernel { /* KERNEL_START, KERNEL_STOP; KERNEL_STARTED, KERNEL_ITEM give it back */
@@ -87,7 +93,7 @@ struct warden_run { /* RUN_BEGIN, RUN_END, INTERRUPT, RUN_LATE */
 	uint32_t timeout_ms; /* RUN_BEGIN; 0: none */
 };
 
-struct warden_release { /* RELEASE, USAGE */
+struct warden_release { /* RELEASE, USAGE, PAUSE, RESUME; PAUSED and RESUMED give it back */
 	struct wire_header header;
 	struct sandbox_id sandbox;
 };
