@@ -4,7 +4,8 @@
  * a client or a sandbox wrote: only fixed messages of its children, their exits, and signals.
  *
  * Files: main.c (arguments, birth, the loop), config.c, state.c (DIR), ids.c (host ids), images.c (templates), nursery.c
- * (warden), service.c (api), supervise.c (who lives, who is started again, the end).
+ * (warden), service.c (api), supervise.c (who lives, who is started again, the end), guard.c (who thaws when the
+ * keeper is gone).
  */
 #ifndef KEEPER_KEEPER_H
 #define KEEPER_KEEPER_H
@@ -66,6 +67,9 @@ struct keeper {
 	char address[300];      /* "127.0.0.1:8080" */
 	char own_folder[PATH_MAX]; /* where this program lies, and its helpers */
 	struct child warden, api;
+	pid_t guard_pid;        /* 0: not running */
+	unsigned guard_ends;    /* unasked */
+	int guard_fd;           /* owned: its end is the guard's word to begin; -1 */
 	bool is_ready_told, is_stopping, is_failed;
 };
 
@@ -95,6 +99,12 @@ bool nursery_start(struct keeper *keeper, struct error *err);
 bool service_start_api(struct keeper *keeper, struct error *err);
 /* The layers of the walls, as GET /v1/capabilities shows them. */
 json_t *service_layers(const struct keeper *keeper);
+
+/* ---- guard.c ---- */
+/* The control groups have to be there. */
+bool guard_start(struct keeper *keeper, struct error *err);
+/* Lets it do its work, and waits for its end. Idempotent. */
+void guard_end(struct keeper *keeper);
 
 /* ---- supervise.c ---- */
 bool supervise(struct keeper *keeper, struct error *err);

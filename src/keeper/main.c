@@ -161,8 +161,10 @@ static bool run(struct keeper *keeper, const struct arguments *arguments, struct
 		       start_listening(keeper, err) &&
 		       cgroup_tree_make(&keeper->cgroups,
 			       keeper->config.id_base + IDS_NURSERY + IDS_NURSERY_ROOT, err) &&
+		       guard_start(keeper, err) &&
 		       state_write_address(&keeper->state, keeper->address, err) &&
 		       supervise(keeper, err);
+	guard_end(keeper);
 	cgroup_tree_remove(&keeper->cgroups);
 	cgroup_tree_deinit(&keeper->cgroups);
 	state_close(&keeper->state);
@@ -173,6 +175,7 @@ static bool run(struct keeper *keeper, const struct arguments *arguments, struct
 int main(int count, char **words)
 {
 	static struct keeper keeper = { .listen_fd = -1,
+		.guard_fd = -1,
 		.cgroups = CGROUP_TREE_NONE,
 		.state = { .lock_fd = -1, .ids_fd = -1 },
 		.warden = { .fd = -1 },

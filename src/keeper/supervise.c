@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "jail/freezer.h"
 #include "keeper/keeper.h"
 #include "wire/keeper.h"
 #include "wire/nursery.h"
@@ -21,12 +22,14 @@
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <time.h>
 
 #define QUICK_MS 5000
 #define QUICK_ENDS 5
 #define AGAIN_MS 100
 #define API_PATIENCE_MS 4000
 #define WARDEN_PATIENCE_MS 10000
+#define REAP_PAUSE_MS 5
 #define CHANNEL_BYTES (16 << 20)
 
 static void give_up(struct keeper *keeper, const char *why)
@@ -34,6 +37,15 @@ static void give_up(struct keeper *keeper, const char *why)
 	log_write(LOG_ERROR, "keeper.ends", NULL, "%s", why);
 	keeper->is_failed = true;
 	loop_stop(&keeper->loop);
+}
+
+/* What is frozen below the warden has to be thawed, or its death never comes to an end. */
+static void kill_child(struct keeper *keeper, struct child *child)
+{
+	if (child->pid > 0)
+		kill(child->pid, SIGKILL);
+	if (child == &keeper->warden)
+		freezer_thaw_boxes(freezer_folder(&keeper->cgroups));
 }
 
 /* ---- one channel, two ends ---- */
@@ -85,8 +97,7 @@ static void on_child(struct keeper *keeper, struct child *child, uint16_t ready_
 	if (result == WIRE_GOT)
 		wire_packet_deinit(&packet);
 	loop_forget(&child->source); /* its exit does the rest */
-	if (child->pid > 0)
-		kill(child->pid, SIGKILL);
+	kill_child(keeper, child);
 }
 
 static void on_warden(struct loop_source *source, uint32_t events)
@@ -145,7 +156,7 @@ static void on_patience_over(struct loop_timer *timer)
 	struct child *slow = keeper->api.pid ? &keeper->api : &keeper->warden;
 	if (slow->pid) {
 		log_write(LOG_WARNING, "stop.slow", NULL, "a process is killed");
-		kill(slow->pid, SIGKILL);
+		kill_child(keeper, slow);
 	}
 	loop_timer_start(&keeper->loop, &keeper->timer, WARDEN_PATIENCE_MS, on_patience_over);
 }
@@ -162,7 +173,7 @@ static void step_down(struct keeper *keeper)
 		loop_timer_start(&keeper->loop, &keeper->timer, API_PATIENCE_MS, on_patience_over);
 	} else if (keeper->warden.pid) {
 		if (!wire_send(keeper->warden.fd, &to_warden, sizeof(to_warden), NULL, 0, &err))
-			kill(keeper->warden.pid, SIGKILL);
+			kill_child(keeper, &keeper->warden);
 		loop_timer_start(&keeper->loop, &keeper->timer, WARDEN_PATIENCE_MS, on_patience_over);
 	} else {
 		loop_stop(&keeper->loop);
@@ -191,6 +202,17 @@ static void on_exit_of(struct keeper *keeper, struct child *child, const char *n
 	loop_timer_start(&keeper->loop, &keeper->timer, is_young ? AGAIN_MS : 0, on_start_again);
 }
 
+static void on_guard_exit(struct keeper *keeper)
+{
+	struct error err = { 0 };
+	log_write(LOG_ERROR, "child.ended", NULL, "the guard ended");
+	fd_close(&keeper->guard_fd);
+	keeper->guard_pid = 0;
+	if (++keeper->guard_ends < QUICK_ENDS && guard_start(keeper, &err))
+		return;
+	give_up(keeper, "the guard does not stay alive");
+}
+
 static void on_signals(struct loop_source *source, uint32_t events)
 {
 	struct keeper *keeper = CONTAINER_OF(source, struct keeper, signals);
@@ -210,14 +232,19 @@ static void on_signals(struct loop_source *source, uint32_t events)
 			on_exit_of(keeper, &keeper->api, "api", status);
 		else if (pid == keeper->warden.pid)
 			on_exit_of(keeper, &keeper->warden, "warden", status);
+		else if (pid == keeper->guard_pid)
+			on_guard_exit(keeper);
 	}
 }
 
-static void kill_and_reap(struct child *child)
+static void kill_and_reap(struct keeper *keeper, struct child *child)
 {
-	if (child->pid > 0) {
-		kill(child->pid, SIGKILL);
-		waitpid(child->pid, NULL, 0);
+	const struct timespec pause = { .tv_nsec = REAP_PAUSE_MS * 1000000L };
+	while (child->pid > 0) {
+		kill_child(keeper, child);
+		if (waitpid(child->pid, NULL, WNOHANG) != 0)
+			break;
+		nanosleep(&pause, NULL);
 	}
 	child->pid = 0;
 	fd_close(&child->fd);
@@ -238,8 +265,8 @@ bool supervise(struct keeper *keeper, struct error *err)
 	bool is_good = fd >= 0 &&
 		       loop_watch(&keeper->loop, &keeper->signals, fd, EPOLLIN, on_signals, err) &&
 		       start_missing(keeper, err) && loop_run(&keeper->loop, err);
-	kill_and_reap(&keeper->api);
-	kill_and_reap(&keeper->warden);
+	kill_and_reap(keeper, &keeper->api);
+	kill_and_reap(keeper, &keeper->warden);
 	if (is_good && keeper->is_failed) {
 		error_set(err, ERROR_INTERNAL, "given up: a process of the daemon does not stay alive");
 		return error_hint(err, "the lines above say why; `sandglass doctor` looks at the host");
