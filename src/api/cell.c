@@ -64,6 +64,13 @@ static void on_sandbox_end(struct guest *guest, const struct error *why)
 	cell_fail(CONTAINER_OF(guest, struct cell, guest), why);
 }
 
+static void on_pause(struct guest *guest, int64_t lasted_us)
+{
+	struct cell *cell = CONTAINER_OF(guest, struct cell, guest);
+	if (cell->begun_us && lasted_us > 0)
+		cell->begun_us += lasted_us;
+}
+
 static void on_gone(struct call *call)
 {
 	struct cell *cell = call->state;
@@ -88,7 +95,8 @@ static void on_padding(struct loop_timer *timer)
 	int64_t now_us = clock_monotonic_us();
 	int64_t waited_ms = (now_us - cell->asked_us) / 1000;
 	int64_t ran_ms = cell->begun_us ? (now_us - cell->begun_us) / 1000 : 0;
-	if (waited_ms + cell->limit_ms - ran_ms > CLIENT_PATIENCE_MS)
+	if (waited_ms + cell->limit_ms - ran_ms > CLIENT_PATIENCE_MS ||
+		sandbox_is_paused(cell->session->sandbox))
 		answer_pad(cell->call);
 	loop_timer_start(&cell->call->api->loop, timer, PADDING_MS, on_padding);
 }
@@ -108,6 +116,7 @@ struct cell *cell_new(struct call *call, struct session *session, struct error *
 		cell_free(cell);
 		return NULL;
 	}
+	cell->guest.on_pause = on_pause;
 	call->state = cell;
 	call->on_gone = on_gone;
 	loop_timer_start(&call->api->loop, &cell->padding, PADDING_MS, on_padding);

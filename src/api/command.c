@@ -105,6 +105,24 @@ static void on_sandbox_end(struct guest *guest, const struct error *why)
 	end(command, COMMAND_SANDBOX);
 }
 
+/* Told to the one who holds the clock, and to our own that is slower. The waiting for pipes after
+ * the end goes on: that is no longer the command's time. */
+static void on_pause(struct guest *guest, int64_t lasted_us)
+{
+	struct command *command = CONTAINER_OF(guest, struct command, guest);
+	struct inside_command_order order = { .clock = lasted_us < 0 ? INSIDE_CLOCK_STOPS
+								     : INSIDE_CLOCK_GOES_ON };
+	if (command->has_result)
+		return;
+	send(command->answer.fd, &order, sizeof(order), MSG_DONTWAIT | MSG_NOSIGNAL);
+	command->is_stopped = lasted_us < 0;
+	if (command->is_stopped)
+		return loop_timer_halt(&command->patience);
+	command->begun_us += lasted_us;
+	command->stopped_us += lasted_us;
+	loop_timer_go_on(&command->api->loop, &command->patience);
+}
+
 /* Takes the descriptors out of `ours` one by one, so that what is left is the caller's to close. */
 static bool watch_all(struct command *command, int ours[SENT], struct error *err)
 {
@@ -161,6 +179,7 @@ struct command *command_start(struct sandbox *sandbox, const char *text, size_t 
 		command_free(command);
 		return NULL;
 	}
+	command->guest.on_pause = on_pause;
 	loop_timer_start(
 		&command->api->loop, &command->patience, (int64_t)limit_ms + SLACK_MS, on_patience);
 	return command;

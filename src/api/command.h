@@ -44,6 +44,8 @@ struct command {
 	struct command_stream streams[2]; /* stdout, stderr */
 	struct inside_command_answer result;
 	bool has_result, is_paused;
+	bool is_stopped;    /* its sandbox is paused, and its clock stands still */
+	int64_t stopped_us; /* for how long it has, before now */
 	uint32_t limit_ms;
 	int64_t begun_us;
 	struct loop_timer patience;

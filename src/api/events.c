@@ -118,6 +118,8 @@ void events_on_sandbox_item(struct api *api, struct wire_packet *packet)
 	sandbox->is_listed = true;
 	sandbox_start(sandbox, init_fd);
 	sandbox_count_kills(sandbox);
+	if (item->is_paused)
+		sandbox_set_pause(sandbox, SANDBOX_PAUSED);
 }
 
 void events_on_kernel_item(struct api *api, struct wire_packet *packet)

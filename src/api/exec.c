@@ -172,7 +172,9 @@ static void on_gone(struct call *call)
 static void on_padding(struct loop_timer *timer)
 {
 	struct exec *exec = CONTAINER_OF(timer, struct exec, padding);
-	if (exec->command->limit_ms > CLIENT_PATIENCE_MS)
+	const struct command *command = exec->command;
+	if (command->limit_ms + command->stopped_us / 1000 > CLIENT_PATIENCE_MS ||
+		command->is_stopped)
 		answer_pad(exec->call);
 	loop_timer_start(&exec->call->api->loop, timer, PADDING_MS, on_padding);
 }

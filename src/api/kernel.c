@@ -108,6 +108,21 @@ static void watch_streams(struct kernel *kernel);
 static void wait_at_most(struct kernel *kernel, int64_t ms)
 {
 	loop_timer_start(&api_of(kernel)->loop, &kernel->patience, ms, on_patience);
+	if (sandbox_is_paused(kernel->session->sandbox))
+		loop_timer_halt(&kernel->patience);
+}
+
+void kernel_pause(struct kernel *kernel)
+{
+	loop_timer_halt(&kernel->patience);
+	loop_timer_halt(&kernel->starting.limit);
+}
+
+void kernel_go_on(struct kernel *kernel, int64_t lasted_us)
+{
+	kernel->due_us += lasted_us;
+	loop_timer_go_on(&api_of(kernel)->loop, &kernel->patience);
+	loop_timer_go_on(&api_of(kernel)->loop, &kernel->starting.limit);
 }
 
 void kernel_stop(struct kernel *kernel, const char *why)

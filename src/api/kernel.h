@@ -59,6 +59,9 @@ bool kernel_run(struct kernel *kernel, uint32_t run, const char *code, size_t si
 	uint32_t limit_ms, struct error *err);
 /* Nobody wants the run any more: interrupts it, and again, and in the end stops the kernel. */
 void kernel_abandon(struct kernel *kernel);
+/* Its sandbox was paused: what is awaited of it is awaited no longer, until it goes on. */
+void kernel_pause(struct kernel *kernel);
+void kernel_go_on(struct kernel *kernel, int64_t lasted_us);
 /* Stops it; the warden's KERNEL_ENDED follows. `why`: a protocol it broke, or NULL. */
 void kernel_stop(struct kernel *kernel, const char *why);
 /* The warden says that it has ended. */

@@ -35,6 +35,8 @@ static const struct route routes[] = {
 	{ "DELETE", BOX, sandboxes_delete, 0 },
 	{ "GET", BOX "/lifecycle", lifecycle_get, 0 },
 	{ "PATCH", BOX "/lifecycle", lifecycle_patch, 0 },
+	{ "POST", BOX "/pause", pause_post, 0 },
+	{ "POST", BOX "/resume", resume_post, 0 },
 
 	{ "POST", BOX "/repl/sessions", sessions_create, ROUTE_USE },
 	{ "GET", BOX "/repl/sessions", sessions_list, 0 },
@@ -50,8 +52,6 @@ static const struct route routes[] = {
 	{ "GET", BOX "/fs/dir", files_list, 0 },
 	{ "GET", BOX "/fs/stat", files_stat, 0 },
 
-	{ "POST", BOX "/pause", not_built, 0 },
-	{ "POST", BOX "/resume", not_built, 0 },
 	{ "POST", BOX "/hibernate", not_built, 0 },
 	{ "POST", BOX "/stop", not_built, 0 },
 	{ "POST", BOX "/wake", not_built, 0 },
@@ -225,7 +225,7 @@ static void on_gone(struct http_request *request)
 
 static void handle(struct call *call)
 {
-	if (call->sandbox && (call->route->flags & ROUTE_USE))
+	if (call->sandbox && (call->route->flags & ROUTE_USE) && !sandbox_is_paused(call->sandbox))
 		sandbox_touch(call->sandbox);
 	call->route->handler(call);
 }

@@ -35,6 +35,8 @@ void sandboxes_get(struct call *call);
 void sandboxes_delete(struct call *call);
 void lifecycle_get(struct call *call);
 void lifecycle_patch(struct call *call);
+void pause_post(struct call *call);
+void resume_post(struct call *call);
 void sessions_create(struct call *call);
 void sessions_list(struct call *call);
 void sessions_delete(struct call *call);

@@ -4,6 +4,7 @@
  */
 #include "api/sandbox.h"
 
+#include "api/pause.h"
 #include "api/session.h"
 #include "base/clock.h"
 #include "base/fd.h"
@@ -108,6 +109,7 @@ struct sandbox *sandbox_new(struct api *api, const struct sandbox_row *row, stru
 	list_init(&sandbox->guests);
 	list_init(&sandbox->sessions);
 	list_init(&sandbox->deletions);
+	list_init(&sandbox->pause_waiters);
 	struct sandbox **bucket = bucket_of(api, &sandbox->id);
 	sandbox->bucket_next = *bucket;
 	*bucket = sandbox;
@@ -142,6 +144,7 @@ void sandbox_free(struct sandbox *sandbox)
 	unlink_sandbox(sandbox);
 	loop_timer_stop(&sandbox->reaper);
 	warden_cancel(&sandbox->counting);
+	warden_cancel(&sandbox->pausing);
 	while (!list_is_empty(&sandbox->sessions))
 		session_free(LIST_FIRST(&sandbox->sessions, struct session, link));
 	api_return_descriptors(sandbox->api, 1);
@@ -156,6 +159,7 @@ static void dismiss(struct sandbox *sandbox)
 {
 	struct error why;
 	error_set(&why, ERROR_SANDBOX_ENDED, "the sandbox ended while the call ran");
+	pause_on_end(sandbox, &why);
 	while (!list_is_empty(&sandbox->guests)) {
 		struct guest *guest = LIST_FIRST(&sandbox->guests, struct guest, link);
 		guest_on_end on_end = guest->on_end;
@@ -216,6 +220,12 @@ void sandbox_count_kills(struct sandbox *sandbox)
 
 /* ---- the idle clock ---- */
 
+/* What a paused sandbox holds does not go on, so it does not keep it from being idle. */
+static bool is_busy(const struct sandbox *sandbox)
+{
+	return sandbox->busy > 0 && !sandbox_is_paused(sandbox);
+}
+
 static int64_t due_us(const struct sandbox *sandbox)
 {
 	return sandbox->idle_since_us + sandbox->ttl_seconds * 1000000;
@@ -224,8 +234,8 @@ static int64_t due_us(const struct sandbox *sandbox)
 static void on_due(struct loop_timer *timer)
 {
 	struct sandbox *sandbox = CONTAINER_OF(timer, struct sandbox, reaper);
-	if (sandbox->is_persistent || sandbox->busy > 0)
-		return; /* guest_leave and sandbox_set_life schedule again */
+	if (sandbox->is_persistent || is_busy(sandbox))
+		return; /* guest_leave, sandbox_set_life and _set_pause schedule again */
 	if (clock_monotonic_us() < due_us(sandbox))
 		return schedule(sandbox);
 	sandbox_end(sandbox, "idle");
@@ -243,6 +253,13 @@ void sandbox_touch(struct sandbox *sandbox)
 	sandbox->idle_since_us = clock_monotonic_us();
 }
 
+void sandbox_set_pause(struct sandbox *sandbox, enum sandbox_pause pause)
+{
+	sandbox->pause = pause;
+	sandbox_touch(sandbox);
+	schedule(sandbox);
+}
+
 void sandbox_set_life(struct sandbox *sandbox, int64_t ttl_seconds, bool is_persistent)
 {
 	sandbox->ttl_seconds = ttl_seconds;
@@ -252,7 +269,7 @@ void sandbox_set_life(struct sandbox *sandbox, int64_t ttl_seconds, bool is_pers
 
 int64_t sandbox_idle_seconds(const struct sandbox *sandbox)
 {
-	if (sandbox->busy > 0)
+	if (is_busy(sandbox))
 		return 0;
 	return (clock_monotonic_us() - sandbox->idle_since_us) / 1000000;
 }
@@ -263,7 +280,7 @@ void sandbox_write_expiry(const struct sandbox *sandbox, struct writer *writer)
 	if (sandbox->is_persistent)
 		return;
 	int64_t now_us = clock_monotonic_us();
-	int64_t idle_us = sandbox->busy > 0 ? 0 : now_us - sandbox->idle_since_us;
+	int64_t idle_us = is_busy(sandbox) ? 0 : now_us - sandbox->idle_since_us;
 	clock_text(clock_wall_ms() + sandbox->ttl_seconds * 1000 - idle_us / 1000, text);
 	writer_text(writer, "expires_at", text);
 }
@@ -271,6 +288,10 @@ void sandbox_write_expiry(const struct sandbox *sandbox, struct writer *writer)
 bool guest_enter(
 	struct guest *guest, struct sandbox *sandbox, guest_on_end on_end, struct error *err)
 {
+	if (sandbox_is_paused(sandbox)) {
+		error_set(err, ERROR_SANDBOX_NOT_RUNNING, "the sandbox is paused");
+		return error_hint(err, "POST /v1/sandboxes/%s/resume lets it go on", sandbox->text);
+	}
 	if (sandbox->busy >= GUESTS_LIMIT)
 		return error_set(err, ERROR_BUSY, "too many calls are at work in this sandbox");
 	*guest = (struct guest){ .sandbox = sandbox, .on_end = on_end };
@@ -286,7 +307,7 @@ void guest_leave(struct guest *guest)
 		return;
 	guest->sandbox = NULL;
 	list_remove(&guest->link);
-	if (!guest->is_looking)
+	if (!guest->is_looking && !sandbox_is_paused(sandbox))
 		sandbox_touch(sandbox);
 	if (--sandbox->busy == 0)
 		schedule(sandbox);
@@ -344,7 +365,8 @@ void sandbox_write(const struct sandbox *sandbox, struct writer *writer, bool sh
 		.cell_seconds = sandbox->cell_seconds };
 	memcpy(row.template_name, sandbox->template_name, sizeof(row.template_name));
 	writer_open(writer, NULL, '{');
-	write_fields(&row, "running", writer);
+	bool stands_still = sandbox->pause == SANDBOX_PAUSED || sandbox->pause == SANDBOX_RESUMING;
+	write_fields(&row, stands_still ? "paused" : "running", writer);
 	sandbox_write_expiry(sandbox, writer);
 	writer_close(writer, '}');
 }

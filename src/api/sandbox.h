@@ -16,9 +16,14 @@
 #define GUESTS_LIMIT 256 /* commands, transfers and cells under way in one sandbox */
 
 enum sandbox_state { SANDBOX_STARTING, SANDBOX_RUNNING, SANDBOX_ENDING };
+/* Of a running one: does what is in it stand still? Only in the first is work taken. */
+enum sandbox_pause { SANDBOX_GOES, SANDBOX_PAUSING, SANDBOX_PAUSED, SANDBOX_RESUMING };
 
 struct guest;
 typedef void (*guest_on_end)(struct guest *guest, const struct error *why);
+/* The sandbox is paused: clocks that count its work stand still (-1); or they go on, after that
+ * long. */
+typedef void (*guest_on_pause)(struct guest *guest, int64_t lasted_us);
 
 /* Work under way in a sandbox: keeps it from being idle, and hears of its end. Embedded in the
  * worker. */
@@ -26,6 +31,7 @@ struct guest {
 	struct list link;        /* in sandbox->guests */
 	struct sandbox *sandbox; /* NULL when it is in none */
 	guest_on_end on_end;     /* has to leave; may free itself */
+	guest_on_pause on_pause; /* NULL, or set after guest_enter; may not leave */
 	bool is_looking;         /* that is no use: its end does not begin the idle time anew */
 };
 
@@ -58,6 +64,10 @@ struct sandbox {
 	uint64_t oom_kills; /* by the memory limit, as far as known */
 	struct warden_request counting;
 	struct list deletions; /* of struct deletion: who waits for its end */
+	enum sandbox_pause pause;
+	struct warden_request pausing; /* PAUSE or RESUME, under way */
+	struct list pause_waiters;     /* of struct waiter in pause.c */
+	int64_t paused_us;             /* since when clocks stand still */
 };
 
 /* A sandbox without descriptors, in state starting; counted and found by sandbox_find_any. */
@@ -81,6 +91,14 @@ bool sandbox_id_parse(const char *text, struct sandbox_id *ret_id);
  */
 void sandbox_count_kills(struct sandbox *sandbox);
 
+/* Refuses work (guest_enter) from the moment it is asked to pause. */
+static inline bool sandbox_is_paused(const struct sandbox *sandbox)
+{
+	return sandbox->pause != SANDBOX_GOES;
+}
+/* Only the state; pause.h does the rest. The idle time begins anew. */
+void sandbox_set_pause(struct sandbox *sandbox, enum sandbox_pause pause);
+
 /* The idle time begins anew. */
 void sandbox_touch(struct sandbox *sandbox);
 void sandbox_set_life(struct sandbox *sandbox, int64_t ttl_seconds, bool is_persistent);
@@ -88,7 +106,7 @@ int64_t sandbox_idle_seconds(const struct sandbox *sandbox);
 /* "expires_at", left out for persistent ones. */
 void sandbox_write_expiry(const struct sandbox *sandbox, struct writer *writer);
 
-/* False and err where it takes no more. */
+/* False and err where it takes no more, or is paused (sandbox.not_running). */
 bool guest_enter(
 	struct guest *guest, struct sandbox *sandbox, guest_on_end on_end, struct error *err);
 void guest_leave(struct guest *guest); /* idempotent */

@@ -218,6 +218,8 @@ static void fail_first(struct session *session, const struct error *why)
 /* Begins the next cell where the kernel is free for it. */
 static void pump(struct session *session)
 {
+	if (sandbox_is_paused(session->sandbox))
+		return; /* session_go_on comes back */
 	while (session->kernel.state == KERNEL_IDLE && !list_is_empty(&session->queue)) {
 		struct error err = { 0 };
 		struct cell *cell = LIST_FIRST(&session->queue, struct cell, link);
@@ -231,6 +233,17 @@ static void pump(struct session *session)
 		session->cells++;
 		mark_dirty(session);
 	}
+}
+
+void session_pause(struct session *session)
+{
+	kernel_pause(&session->kernel);
+}
+
+void session_go_on(struct session *session, int64_t lasted_us)
+{
+	kernel_go_on(&session->kernel, lasted_us);
+	pump(session);
 }
 
 bool session_add(struct session *session, struct cell *cell, struct error *err)

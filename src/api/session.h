@@ -48,6 +48,9 @@ struct session *session_in_slot(struct sandbox *sandbox, uint32_t slot);
 bool session_start(struct session *session, struct error *err);
 /* As session_start, for a session whose kernel is gone: the next answer tells why. */
 void session_restart(struct session *session, const char *reason);
+/* Its sandbox was paused; it goes on: with the next cell, too. */
+void session_pause(struct session *session);
+void session_go_on(struct session *session, int64_t lasted_us);
 /* Appends and, when it is its turn, begins. False and err (session.queue_full): not taken. */
 bool session_add(struct session *session, struct cell *cell, struct error *err);
 void session_write(const struct session *session, struct writer *writer);

@@ -41,6 +41,9 @@ static size_t packet_size(uint16_t op)
 		return sizeof(struct warden_kernel);
 	case WARDEN_LIST_END:
 		return sizeof(struct warden_plain);
+	case WARDEN_PAUSED:
+	case WARDEN_RESUMED:
+		return sizeof(struct warden_release);
 	case WARDEN_USAGE_ANSWER:
 		return sizeof(struct warden_usage);
 	case WARDEN_RUN_LATE:
