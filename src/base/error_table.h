@@ -10,7 +10,7 @@
 	E(NO_MEMORY, "no_memory", 503, "the daemon is out of memory")                              \
 	E(INVALID, "request.invalid", 400, "the request cannot be understood; the text names the field") \
 	E(UNKNOWN_FIELD, "request.unknown_field", 400, "the body has a field that does not exist here") \
-	E(UNAUTHORIZED, "auth.unauthorized", 401, "the key is missing, malformed or unknown")      \
+	E(UNAUTHORIZED, "auth.unauthorized", 401, "the key is missing, malformed, unknown, expired or revoked") \
 	E(HOST_REFUSED, "request.host_refused", 403, "the Host header is none this daemon serves") \
 	E(ORIGIN_REFUSED, "request.origin_refused", 403, "a web page of another origin asked")     \
 	E(ROUTE_UNKNOWN, "request.route_unknown", 404, "no such path")                             \
@@ -24,6 +24,15 @@
 	E(SANDBOX_ENDED, "sandbox.ended", 410, "the sandbox ended while the call ran")             \
 	E(SANDBOX_LIMIT, "sandbox.too_many", 429, "the owner has as many sandboxes as allowed")    \
 	E(HOST_FULL, "host.full", 503, "this machine takes no more sandboxes now; nothing was made") \
+	E(HOST_MEMORY, "host.memory", 507, "this machine has no memory for one more sandbox now; nothing was made") \
+	E(OWNER_MEMORY, "owner.memory", 429, "the owner's sandboxes have as much memory as allowed") \
+	E(OWNER_RATE, "owner.too_fast", 429, "the owner creates more sandboxes a second than allowed") \
+	E(TOKEN_NOT_FOUND, "token.not_found", 404, "the owner has no key of that prefix")          \
+	E(TOKEN_LAST, "token.last", 409, "the last valid key of an owner cannot be revoked")       \
+	E(TOKEN_LIMIT, "token.too_many", 409, "the owner has as many keys as allowed")             \
+	E(TEMPLATE_NOT_FOUND, "template.not_found", 404, "no template of that name")               \
+	E(TEMPLATE_GLOBAL, "template.global", 403, "the template is everybody's; the operator removes it on the host") \
+	E(BUILD_NOT_FOUND, "build.not_found", 404, "no build of that id")                          \
 	E(TEMPLATE_UNKNOWN, "template.unknown", 400, "no template of that name; the text names those there are") \
 	E(LANGUAGE_UNKNOWN, "language.unknown", 400, "no such language; the text names those there are") \
 	E(SESSION_NOT_FOUND, "session.not_found", 404, "no such context in this sandbox")          \

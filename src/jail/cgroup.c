@@ -433,6 +433,20 @@ bool cgroup_box_usage(const struct cgroup_tree *tree, const char *id, struct cgr
 	return true;
 }
 
+uint64_t cgroup_tree_available(const struct cgroup_tree *tree)
+{
+	int dir = tree->dirs[MEMORY];
+	if (tree->is_v2 || dir < 0)
+		return UINT64_MAX;
+	uint64_t limit = read_keyed(dir, ".", "memory.stat", "hierarchical_memory_limit");
+	uint64_t used = read_number(dir, ".", "memory.usage_in_bytes");
+	uint64_t cached = read_keyed(dir, ".", "memory.stat", "total_inactive_file");
+	used -= MIN(cached, used);
+	if (limit == 0 || limit >= (uint64_t)1 << 60)
+		return UINT64_MAX;
+	return limit > used ? limit - used : 0;
+}
+
 bool cgroup_box_remove(const struct cgroup_tree *tree, const char *id)
 {
 	static const char *const parts[] = { "box/%s/work", "box/%s/init", "box/%s" };

@@ -65,6 +65,9 @@ bool cgroup_box_work_entry(const struct cgroup_tree *tree, const char *id, int *
 	unsigned *ret_count, struct error *err);
 bool cgroup_box_usage(const struct cgroup_tree *tree, const char *id, struct cgroup_usage *ret_usage,
 	struct error *err);
+/* What memory the tree may still take before a limit above it is met, caches not counted as used;
+ * UINT64_MAX when there is none (or on version 2, where those above cannot be seen). */
+uint64_t cgroup_tree_available(const struct cgroup_tree *tree);
 /* True when it is gone; false while processes are still in it. */
 bool cgroup_box_remove(const struct cgroup_tree *tree, const char *id);
 /* Removes every box left by an earlier warden. */

@@ -397,11 +397,19 @@ bool mounts_enter_nursery(struct error *err)
 	return bind_nodes("/dev", "/tmp/dev", err) && pivot_to("/tmp", err);
 }
 
-bool mounts_attach_image(int mount_fd, const char *template_name, struct error *err)
+bool mounts_attach_image(int mount_fd, const char *place, struct error *err)
 {
 	char path[PATH_MAX];
-	snprintf(path, sizeof(path), "/t/%s", template_name);
+	snprintf(path, sizeof(path), "/t/%s", place);
 	return make_folder(path, 0755, err) && attach(mount_fd, path, err);
+}
+
+void mounts_detach_image(const char *place)
+{
+	char path[PATH_MAX];
+	snprintf(path, sizeof(path), "/t/%s", place);
+	umount2(path, MNT_DETACH);
+	rmdir(path);
 }
 
 bool mounts_attach_layer(int mount_fd, struct error *err)

@@ -32,7 +32,9 @@ bool mounts_enter_service(const char *state, struct error *err);
 /* Leaves the host's tree for the nursery's own root. */
 bool mounts_enter_nursery(struct error *err);
 /* Attaches what the keeper made. */
-bool mounts_attach_image(int mount_fd, const char *template_name, struct error *err);
+bool mounts_attach_image(int mount_fd, const char *place, struct error *err);
+/* Whoever has it mounted elsewhere keeps it. */
+void mounts_detach_image(const char *place);
 bool mounts_attach_layer(int mount_fd, struct error *err);
 /* In the zygote's own mount namespace: its root becomes the image with the runner in place. */
 bool mounts_enter_zygote(const char *template_name, struct error *err);

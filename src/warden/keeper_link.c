@@ -39,6 +39,8 @@ static void handle_template(struct warden *warden, struct wire_packet *packet)
 	memcpy(&about, packet->bytes, sizeof(about));
 	if (!template_add(warden, &about, wire_packet_take(packet, 0), &err))
 		log_error("template", NULL, &err);
+	warden->is_ready_told = false;
+	keeper_link_check_ready(warden);
 }
 
 static void handle_api(struct warden *warden, struct wire_packet *packet)

@@ -14,6 +14,7 @@
 #include "jail/ids.h"
 #include "jail/lockdown.h"
 #include "jail/process.h"
+#include "warden/admission.h"
 #include "warden/pause.h"
 #include "warden/template.h"
 
@@ -121,7 +122,7 @@ static void become_init(struct sandbox *sandbox, struct birth *birth)
 	snprintf(inodes, sizeof(inodes), "%u", sandbox->limits.inodes);
 	snprintf(count, sizeof(count), "%u", kept);
 	snprintf(degraded, sizeof(degraded), "%u", sandbox->warden->setup.degraded);
-	char *words[] = { "sandglass-init", sandbox->template->about.name, files, inodes, count,
+	char *words[] = { "sandglass-init", sandbox->template->place, files, inodes, count,
 		degraded, NULL };
 	memcpy(keep + 1, birth->work + skip, kept * sizeof(int));
 	lockdown_signals();
@@ -180,6 +181,8 @@ static struct sandbox *sandbox_free(struct sandbox *sandbox)
 	fd_close(&sandbox->init_pidfd);
 	if (sandbox->slice)
 		give_slice(sandbox->warden, sandbox->slice);
+	if (sandbox->template)
+		template_unuse(sandbox->template);
 	if (!list_is_empty(&sandbox->link))
 		sandbox->warden->sandbox_count--;
 	list_remove(&sandbox->link);
@@ -350,7 +353,9 @@ bool sandbox_start(struct warden *warden, const struct warden_claim *claim, stru
 	sandbox->template = template_find(warden, claim->template_name);
 	if (!sandbox->template)
 		return error_set(err, ERROR_TEMPLATE_UNKNOWN, "the warden has no such template");
+	template_use(sandbox->template);
 	if (!choose_limits(warden, &claim->limits, &sandbox->limits, err) ||
+		!admission_check(warden, sandbox->limits.memory_bytes, err) ||
 		!take_slice(warden, &sandbox->slice, err))
 		return false;
 	bool is_born = give_birth(sandbox, err);

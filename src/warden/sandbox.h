@@ -16,7 +16,7 @@ enum sandbox_pause { PAUSE_NONE, PAUSE_FREEZING, PAUSE_FROZEN }; /* pause.h */
 struct sandbox {
 	struct warden *warden; /* not owned */
 	struct list link;      /* in warden->sandboxes */
-	struct template *template; /* not owned: outlives every sandbox */
+	struct template *template; /* not owned: outlives its sandboxes */
 	struct sandbox_id id;
 	char name[SANDBOX_ID_TEXT]; /* the id as text: log, cgroup */
 	struct wire_limits limits;

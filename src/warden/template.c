@@ -21,6 +21,7 @@
 #include <linux/capability.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
 
@@ -28,6 +29,7 @@
 #define AGAIN_MS 200
 #define GIVE_UP_AFTER 3
 #define ZYGOTE_WORDS 64
+#define TEMPLATES_LIMIT 64 /* those that were replaced and are still in use count, too */
 
 static void template_start(struct template *template);
 
@@ -59,7 +61,7 @@ static void become_zygote(const struct template *template, int control_fd)
 	if (!cgroup_entry(&warden->cgroups, "zygote", groups, &group_count, &err) ||
 		!cgroup_enter(groups, group_count, &err) ||
 		!process_keep_descriptors(&control_fd, 1, &err) ||
-		!mounts_enter_zygote(template->about.name, &err) ||
+		!mounts_enter_zygote(template->place, &err) ||
 		!process_close_standard(false, &err) || !take_name(&err) ||
 		!lockdown_bounding_set(LOCKDOWN_CAP(CAP_SYS_ADMIN), &err)) {
 		log_error("zygote.start", NULL, &err);
@@ -122,12 +124,56 @@ void template_make_kernel(struct template *template, struct kernel *kernel)
 		fail_waiting(template, "the template's zygote does not start; see the daemon's log");
 }
 
+/* ---- one in the place of another ---- */
+
+static void template_free(struct template *template)
+{
+	log_write(LOG_INFO, "template.gone", NULL, "the former image of '%s' is used no more",
+		template->about.name);
+	if (template->zygote_pid > 0)
+		kill(template->zygote_pid, SIGKILL); /* reaped as a stranger */
+	loop_forget(&template->source);
+	fd_close(&template->zygote_fd);
+	loop_timer_stop(&template->timer);
+	mounts_detach_image(template->place);
+	list_remove(&template->link);
+	free(template);
+}
+
+void template_use(struct template *template)
+{
+	template->sandboxes++;
+}
+
+void template_unuse(struct template *template)
+{
+	if (--template->sandboxes == 0 && template->is_replaced)
+		template_free(template);
+}
+
+/* Those of its name that were there before it. */
+static void replace_former(struct template *template)
+{
+	LIST_EACH (&template->warden->templates, struct template, link, former) {
+		if (former == template)
+			return;
+		if (strcmp(former->about.name, template->about.name) != 0)
+			continue;
+		former->is_replaced = true;
+		if (former->sandboxes == 0)
+			template_free(former);
+	}
+}
+
+/* ---- what a zygote says ---- */
+
 static void on_answer(struct template *template, const struct nursery_kernel_answer *answer)
 {
 	if (answer->serial == 0) {
 		loop_timer_stop(&template->timer);
 		template->is_warm = true;
 		template->failures = 0;
+		replace_former(template);
 		log_write(LOG_INFO, "zygote.warm", NULL, "template '%s' is warm", template->about.name);
 		LIST_EACH (&template->waiting, struct kernel, link, kernel)
 			ask(template, kernel);
@@ -213,18 +259,36 @@ static void template_start(struct template *template)
 	loop_timer_start(&template->warden->loop, &template->timer, 1000, on_start_again);
 }
 
-bool template_add(
-	struct warden *warden, const struct nursery_template *about, int mount_fd, struct error *err)
+static struct template *make(
+	struct warden *warden, const struct nursery_template *about, struct error *err)
 {
-	bool is_attached = mounts_attach_image(mount_fd, about->name, err);
-	close(mount_fd);
-	if (!is_attached)
-		return false;
+	unsigned count = 0;
+	LIST_EACH (&warden->templates, struct template, link, known)
+		count++;
+	if (count >= TEMPLATES_LIMIT) {
+		error_set(err, ERROR_HOST_FULL, "%u images are in use, the former ones included", count);
+		return NULL;
+	}
 	struct template *template = calloc(1, sizeof(*template));
 	if (!template)
 		return error_no_memory(err);
 	*template = (struct template){ .warden = warden, .about = *about, .zygote_fd = -1 };
+	snprintf(template->place, sizeof(template->place), "%s.%u", about->name,
+		++warden->last_place);
 	list_init(&template->waiting);
+	return template;
+}
+
+bool template_add(
+	struct warden *warden, const struct nursery_template *about, int mount_fd, struct error *err)
+{
+	struct template *template = make(warden, about, err);
+	bool is_attached = template && mounts_attach_image(mount_fd, template->place, err);
+	close(mount_fd);
+	if (!is_attached) {
+		free(template);
+		return false;
+	}
 	list_append(&warden->templates, &template->link);
 	template_start(template);
 	return true;
@@ -232,10 +296,12 @@ bool template_add(
 
 struct template *template_find(struct warden *warden, const char *name)
 {
+	struct template *found = NULL;
 	LIST_EACH (&warden->templates, struct template, link, template)
-		if (!strcmp(template->about.name, name))
-			return template;
-	return NULL;
+		if (!strcmp(template->about.name, name) &&
+			(!found || template->is_warm || !found->is_warm))
+			found = template;
+	return found;
 }
 
 bool template_on_exit(struct warden *warden, pid_t pid, int status)

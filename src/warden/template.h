@@ -13,6 +13,9 @@ struct template {
 	struct warden *warden; /* not owned */
 	struct list link;      /* in warden->templates */
 	struct nursery_template about;
+	char place[TEMPLATE_NAME_SIZE + 12]; /* the folder of its image below /t */
+	unsigned sandboxes;    /* that started from it */
+	bool is_replaced;      /* by a newer one of its name: goes with its last sandbox */
 	pid_t zygote_pid;      /* 0: none running */
 	int zygote_fd;         /* owned; -1 */
 	struct loop_source source;
@@ -23,10 +26,15 @@ struct template {
 	struct list waiting;   /* struct kernel.link: not asked for yet, or not answered yet */
 };
 
-/* Attaches the image (takes the descriptor) and starts the zygote. */
+/* Attaches the image (takes the descriptor) and starts the zygote. One of a name that is there takes
+ * the other's place once it is warm. */
 bool template_add(
 	struct warden *warden, const struct nursery_template *about, int mount_fd, struct error *err);
+/* What a new sandbox of that name starts from: the newest that is warm, else the newest. NULL. */
 struct template *template_find(struct warden *warden, const char *name);
+/* A sandbox starts from it; has ended. The latter may free a template that was replaced. */
+void template_use(struct template *template);
+void template_unuse(struct template *template);
 /* Asks for a process of the kernel, whose ends of pipes and socket are passed on; kernel_on_made or
  * kernel_on_failed follows, unless the kernel is taken out of `waiting` before. */
 void template_make_kernel(struct template *template, struct kernel *kernel);

@@ -23,7 +23,8 @@ struct warden {
 	struct nursery_setup setup;  /* defaults and caps */
 	bool is_set_up;
 	int init_program;            /* owned */
-	struct list templates;       /* struct template.link */
+	struct list templates;       /* struct template.link; of one name the newest is last */
+	unsigned last_place;         /* number of the last folder of an image */
 	struct list sandboxes;       /* struct sandbox.link */
 	unsigned sandbox_count;
 	uint32_t next_slice;

@@ -1,7 +1,8 @@
 /*
  * Messages between keeper and warden, and the first words of zygotes and inits to the warden. All fixed
  * sizes, over SOCK_SEQPACKET. The keeper sends SETUP, then TEMPLATE and LAYER, then API; the warden
- * answers READY when every zygote is warm or has failed.
+ * answers READY when every zygote is warm or has failed. A TEMPLATE later on, of a new name or a known
+ * one, is answered by READY once more; one of a known name takes the place of the other when it is warm.
  */
 #ifndef WIRE_NURSERY_H
 #define WIRE_NURSERY_H
@@ -38,6 +39,8 @@ struct nursery_setup {
 	uint32_t reserved;
 	struct wire_limits defaults; /* where a claim says 0 */
 	struct wire_limits caps;     /* the most a claim may ask for */
+	uint64_t memory_commit;      /* the most that all limits may add up to; 0: anything */
+	uint64_t memory_reserve;     /* what must be available beside a new sandbox's own first needs */
 };
 
 struct nursery_template {

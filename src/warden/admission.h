@@ -1,0 +1,13 @@
+/* Is there memory for one more sandbox? Asked before anything of it exists. */
+#ifndef WARDEN_ADMISSION_H
+#define WARDEN_ADMISSION_H
+
+#include "warden/warden.h"
+
+/* False: host.memory, which a client may try again. */
+bool admission_check(const struct warden *warden, uint64_t memory_bytes, struct error *err);
+
+/* What a text like /proc/meminfo says is available, in bytes; UINT64_MAX when it does not. */
+uint64_t admission_parse_available(const char *meminfo);
+
+#endif
