@@ -1,6 +1,7 @@
 /* See answer.h. */
 #include "api/answer.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define SLICE ((size_t)64 * 1024)
@@ -61,6 +62,19 @@ unsigned answer_status(const struct call *call, const struct error *err)
 	return call->is_padded ? 200 : error_status(err->code);
 }
 
+/* Nothing was done, and there may be room soon. Clients repeat a create by themselves then. */
+static bool can_be_repeated(unsigned status, enum error_code code)
+{
+	return status == 503 || status == 429 || code == ERROR_HOST_MEMORY;
+}
+
+static void tell_when(struct call *call)
+{
+	char text[16];
+	snprintf(text, sizeof(text), "%u", call->retry_after_s ? call->retry_after_s : 1);
+	http_reply_header(call->request, "Retry-After", text);
+}
+
 void answer_error(struct call *call, const struct error *err)
 {
 	cleanup_writer struct writer writer = writer_make();
@@ -70,8 +84,8 @@ void answer_error(struct call *call, const struct error *err)
 	writer_close(&writer, '}');
 	if (status == 401)
 		http_reply_header(call->request, "WWW-Authenticate", "Bearer");
-	if ((status == 503 || status == 429) && !call->is_padded)
-		http_reply_header(call->request, "Retry-After", "1");
+	if (can_be_repeated(status, err->code) && !call->is_padded)
+		tell_when(call);
 	answer_json(call, status, &writer);
 }
 

@@ -30,6 +30,7 @@ struct api {
 	struct sandbox *buckets[API_BUCKETS];
 	struct list creations;      /* of struct creation: creates under way */
 	struct list dirty_sessions; /* of struct session: rows to be written */
+	struct list rates;          /* of struct owner_rate */
 	struct loop_timer housekeeping;
 	struct loop_timer stop_limit;
 	unsigned calls; /* requests that are not done */

@@ -1,6 +1,8 @@
-/* See auth.h. Every key is looked at for each request, so that time tells nothing about which fits.
- */
+/* See auth.h. */
 #include "api/auth.h"
+
+#include "base/clock.h"
+#include "base/log.h"
 
 #include <nettle/memops.h>
 #include <nettle/sha2.h>
@@ -8,8 +10,8 @@
 #include <string.h>
 #include <strings.h>
 
-#define KEY_DIGITS 40
 #define PREFIX_LIMIT 16
+#define USE_STEP_MS 60000 /* how exactly the last use is kept */
 
 void auth_sha256(const void *bytes, size_t size, uint8_t hash[32])
 {
@@ -19,28 +21,93 @@ void auth_sha256(const void *bytes, size_t size, uint8_t hash[32])
 	sha256_digest(&context, 32, hash);
 }
 
+/* ---- the keys there are ---- */
+
+struct reading {
+	struct keys *keys;
+	bool is_failed;
+};
+
 static void take_row(void *context, const struct key_row *row)
 {
-	struct keys *keys = context;
-	struct key_row *rows = reallocarray(keys->rows, keys->count + 1, sizeof(*rows));
-	if (!rows)
-		return;
-	keys->rows = rows;
-	rows[keys->count++] = *row;
+	struct reading *reading = context;
+	struct keys *keys = reading->keys;
+	struct key *all = reallocarray(keys->keys, keys->count + 1, sizeof(*all));
+	if (all) {
+		keys->keys = all;
+		all[keys->count++] = (struct key){ .row = *row };
+	}
+	reading->is_failed = reading->is_failed || !all;
 }
 
-bool keys_load(struct keys *keys, struct store *store, const uint8_t first[KEY_HASH_SIZE],
+bool keys_reload(struct keys *keys, struct store *store, struct error *err)
+{
+	struct keys fresh = { 0 };
+	struct reading reading = { .keys = &fresh };
+	keys_flush(keys, store);
+	bool is_read = key_row_each(store, take_row, &reading, err);
+	if (is_read && reading.is_failed)
+		is_read = error_no_memory(err) != NULL;
+	struct key *unwanted = is_read ? keys->keys : fresh.keys;
+	if (is_read) {
+		keys->keys = fresh.keys;
+		keys->count = fresh.count;
+	}
+	free(unwanted);
+	return is_read;
+}
+
+bool keys_load(struct keys *keys, struct store *store, const struct key_row *listed, size_t count,
 	struct error *err)
 {
-	*keys = (struct keys){ 0 };
-	return key_row_put_first(store, first, err) && key_row_each(store, take_row, keys, err);
+	return key_rows_list(store, listed, count, err) && keys_reload(keys, store, err);
+}
+
+void keys_flush(struct keys *keys, struct store *store)
+{
+	for (size_t i = 0; i < keys->count; i++) {
+		struct key *key = &keys->keys[i];
+		struct error err = { 0 };
+		if (!key->is_dirty)
+			continue;
+		key->is_dirty = false;
+		if (!key_row_set_used(store, key->row.hash, key->row.used_ms, &err))
+			log_error("store.key", NULL, &err);
+	}
 }
 
 void keys_deinit(struct keys *keys)
 {
-	free(keys->rows);
+	for (size_t i = 0; i < keys->owner_count; i++)
+		free(keys->owners[i]);
+	free(keys->owners);
+	free(keys->keys);
 	*keys = (struct keys){ 0 };
 }
+
+/* The owner's name in a place that outlives the key. There are as many as ever had a key. */
+static const char *intern(struct keys *keys, const char *owner)
+{
+	for (size_t i = 0; i < keys->owner_count; i++)
+		if (strcmp(keys->owners[i], owner) == 0)
+			return keys->owners[i];
+	char **owners = reallocarray(keys->owners, keys->owner_count + 1, sizeof(*owners));
+	char *name = strdup(owner);
+	if (owners)
+		keys->owners = owners;
+	if (!owners || !name) {
+		free(name);
+		return NULL;
+	}
+	return owners[keys->owner_count++] = name;
+}
+
+bool key_is_valid(const struct key_row *row, int64_t now_ms)
+{
+	return row->revoked_ms == 0 && (row->expires_ms == 0 || now_ms < row->expires_ms);
+}
+
+/* ---- the key that is sent ---- */
 
 /* The 40 digits behind a prefix of lower letters, digits and '_'; NULL where it is shaped
  * otherwise. */
@@ -56,17 +123,27 @@ static const char *key_digits(const char *key)
 	return strspn(digits, "0123456789abcdef") == KEY_DIGITS ? digits : NULL;
 }
 
-static const char *owner_of(const struct keys *keys, const char *key)
+/* All are looked at, so that time tells nothing about which fits. */
+static struct key *find(struct keys *keys, const char *sent)
 {
-	const char *digits = key_digits(key), *owner = NULL;
+	const char *digits = key_digits(sent);
+	struct key *found = NULL;
 	if (!digits)
 		return NULL;
 	uint8_t hash[KEY_HASH_SIZE];
 	auth_sha256(digits, KEY_DIGITS, hash);
 	for (size_t i = 0; i < keys->count; i++)
-		if (memeql_sec(hash, keys->rows[i].hash, sizeof(hash)))
-			owner = keys->rows[i].owner;
-	return owner;
+		if (memeql_sec(hash, keys->keys[i].row.hash, sizeof(hash)))
+			found = &keys->keys[i];
+	return found;
+}
+
+static void note_use(struct key *key, int64_t now_ms)
+{
+	if (now_ms - key->row.used_ms < USE_STEP_MS)
+		return;
+	key->row.used_ms = now_ms;
+	key->is_dirty = true;
 }
 
 /* The key in the header or the query; NULL and err. */
@@ -97,16 +174,34 @@ static const char *key_sent(
 	return NULL;
 }
 
-const char *auth_owner(const struct keys *keys, const struct http_request *request,
+const struct key_row *auth_key(struct keys *keys, const struct http_request *request,
 	bool may_use_query, struct error *err)
 {
-	const char *key = key_sent(request, may_use_query, err);
-	if (!key)
+	const char *sent = key_sent(request, may_use_query, err);
+	if (!sent)
 		return NULL;
-	const char *owner = owner_of(keys, key);
-	if (!owner) {
-		error_set(err, ERROR_UNAUTHORIZED, "the key is malformed or unknown");
+	int64_t now_ms = clock_wall_ms();
+	struct key *key = find(keys, sent);
+	if (key && key_is_valid(&key->row, now_ms)) {
+		note_use(key, now_ms);
+		return &key->row;
+	}
+	if (key && key->row.revoked_ms == 0) {
+		error_set(err, ERROR_UNAUTHORIZED, "the key has expired");
+		error_hint(err, "make a new one with POST /v1/me/tokens and a key that is valid");
+	} else {
+		error_set(err, ERROR_UNAUTHORIZED, "the key is malformed, unknown or revoked");
 		error_hint(err, "a key is a prefix such as 'sg_' and 40 hex digits");
 	}
+	return NULL;
+}
+
+const char *auth_owner(struct keys *keys, const struct http_request *request, bool may_use_query,
+	struct error *err)
+{
+	const struct key_row *row = auth_key(keys, request, may_use_query, err);
+	const char *owner = row ? intern(keys, row->owner) : NULL;
+	if (row && !owner)
+		error_no_memory(err);
 	return owner;
 }

@@ -6,20 +6,39 @@
 #include "http/server.h"
 #include "store/keys.h"
 
-struct keys {
-	struct key_row *rows; /* owned */
-	size_t count;
+#define KEY_DIGITS 40
+
+struct key {
+	struct key_row row;
+	bool is_dirty; /* its last use is not in the database yet */
 };
 
-/* Puts the first key into the database and reads all of them. */
-bool keys_load(struct keys *keys, struct store *store, const uint8_t first[KEY_HASH_SIZE],
+struct keys {
+	struct key *keys; /* owned; oldest first */
+	size_t count;
+	char **owners; /* owned: each name once, for as long as this lives */
+	size_t owner_count;
+};
+
+/* Brings the database's listed keys up to date, and reads all of them. On failure those of before
+ * stay. */
+bool keys_load(struct keys *keys, struct store *store, const struct key_row *listed, size_t count,
 	struct error *err);
+/* After a change of the database: reads all of them anew. */
+bool keys_reload(struct keys *keys, struct store *store, struct error *err);
+/* Writes when keys were last used; to the minute. */
+void keys_flush(struct keys *keys, struct store *store);
 void keys_deinit(struct keys *keys);
 
-/* The owner of the request's key, which lives as long as `keys`; NULL and err (401). A key in the
- * query (`access_token`) counts only with `may_use_query`. */
-const char *auth_owner(const struct keys *keys, const struct http_request *request,
+/* Neither revoked nor expired. */
+bool key_is_valid(const struct key_row *row, int64_t now_ms);
+/* The request's key, good until the keys change; NULL and err (401). A key in the query
+ * (`access_token`) counts only with `may_use_query`. */
+const struct key_row *auth_key(struct keys *keys, const struct http_request *request,
 	bool may_use_query, struct error *err);
+/* Its owner; the name lives as long as `keys`. */
+const char *auth_owner(struct keys *keys, const struct http_request *request, bool may_use_query,
+	struct error *err);
 
 void auth_sha256(const void *bytes, size_t size, uint8_t hash[32]);
 

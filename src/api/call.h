@@ -22,6 +22,7 @@ struct call {
 	struct sandbox *sandbox; /* that of the path; only good while the handler runs */
 	void *state;             /* not owned: who works on it */
 	call_handler on_gone;    /* the client hung up; it still has to be answered (unseen) */
+	unsigned retry_after_s;  /* to be told with 429 and the like; 0: 1 */
 	bool is_answered;
 	bool is_padded;  /* 200 and white space have been sent, the body follows */
 	struct buf rest; /* owned: what of a padded answer is not sent yet */

@@ -41,10 +41,10 @@ static void write_limits(struct writer *writer, const char *key, const struct li
 	writer_close(writer, '}');
 }
 
-static void write_bounds(struct writer *writer, const struct config *config)
+static void write_bounds(struct writer *writer, const struct owner_caps *caps)
 {
 	writer_open(writer, "bounds", '{');
-	writer_int(writer, "sandboxes", config->sandboxes);
+	writer_int(writer, "sandboxes", caps->sandboxes);
 	writer_int(writer, "contexts_a_sandbox", KERNELS_A_SANDBOX);
 	writer_int(writer, "cells_waiting_a_context", QUEUE_LIMIT);
 	writer_int(writer, "output_bytes_kept", (int64_t)(2 * OUTPUT_HALF));
@@ -84,7 +84,7 @@ void capabilities_get(struct call *call)
 	writer_int(&writer, "ttl_seconds", config->ttl_seconds);
 	write_limits(&writer, "limits", &config->limits);
 	write_limits(&writer, "caps", &config->caps);
-	write_bounds(&writer, config);
+	write_bounds(&writer, config_owner(config, call->owner));
 	writer_close(&writer, '}');
 	answer_json(call, 200, &writer);
 }

@@ -90,11 +90,88 @@ static bool read_templates(struct config *config, json_t *array, struct error *e
 	return true;
 }
 
+/* ---- keys and owners ---- */
+
+static bool copy_into(json_t *object, const char *name, char *text, size_t size)
+{
+	const char *value = json_string_value(json_object_get(object, name));
+	return value && *value && (size_t)snprintf(text, size, "%s", value) < size;
+}
+
+static bool read_key(json_t *object, struct key_row *key, struct error *err)
+{
+	const char *hash = json_string_value(json_object_get(object, "hash"));
+	*key = (struct key_row){ .is_listed = true };
+	if (!hash || !id_from_text(hash, key->hash, sizeof(key->hash)) ||
+		!copy_into(object, "owner", key->owner, sizeof(key->owner)) ||
+		!copy_into(object, "prefix", key->prefix, sizeof(key->prefix)) ||
+		!copy_into(object, "label", key->label, sizeof(key->label)))
+		return error_set(err, ERROR_CONFIG, "a key of 'keys' is not complete");
+	read_number(object, "created_ms", 1, &key->created_ms);
+	read_number(object, "expires_ms", 1, &key->expires_ms);
+	return true;
+}
+
+static bool read_keys(struct config *config, json_t *array, struct error *err)
+{
+	size_t n = json_array_size(array);
+	config->keys = calloc(n + 1, sizeof(*config->keys));
+	if (!config->keys)
+		return error_no_memory(err), false;
+	for (; config->key_count < n; config->key_count++)
+		if (!read_key(json_array_get(array, config->key_count),
+			    &config->keys[config->key_count], err))
+			return false;
+	return true;
+}
+
+static void read_owner(json_t *object, struct owner_caps *caps)
+{
+	json_t *rate = json_object_get(object, "creates_a_second");
+	read_number(object, "sandboxes", 1, &caps->sandboxes);
+	read_number(object, "memory_mb", 1, &caps->memory_mb);
+	if (json_is_number(rate) && json_number_value(rate) > 0)
+		caps->creates_a_second = json_number_value(rate);
+}
+
+/* The default first, which the others begin with. */
+static bool read_owners(struct config *config, json_t *root, struct error *err)
+{
+	json_t *owners = json_object_get(root, "owners");
+	struct owner_caps caps = { .sandboxes = 1000 };
+	const char *name;
+	json_t *object;
+	config->owners = calloc(json_object_size(owners) + 1, sizeof(*config->owners));
+	if (!config->owners)
+		return error_no_memory(err), false;
+	read_number(json_object_get(root, "caps"), "sandboxes", 1, &caps.sandboxes);
+	read_owner(json_object_get(owners, "default"), &caps);
+	config->owners[config->owner_count++] = caps;
+	json_object_foreach(owners, name, object)
+	{
+		struct owner_caps *own = &config->owners[config->owner_count];
+		if (strcmp(name, "default") == 0)
+			continue;
+		*own = caps;
+		snprintf(own->owner, sizeof(own->owner), "%s", name);
+		read_owner(object, own);
+		config->owner_count++;
+	}
+	return true;
+}
+
+const struct owner_caps *config_owner(const struct config *config, const char *owner)
+{
+	for (size_t i = 1; i < config->owner_count; i++)
+		if (strcmp(config->owners[i].owner, owner) == 0)
+			return &config->owners[i];
+	return &config->owners[0];
+}
+
+/* ---- all of it ---- */
+
 static bool read_object(struct config *config, json_t *root, struct error *err)
 {
-	const char *hash = json_string_value(json_object_get(root, "key_hash"));
-	if (!hash || !id_from_text(hash, config->key_hash, sizeof(config->key_hash)))
-		return error_set(err, ERROR_CONFIG, "'key_hash' is not 64 hex digits");
 	config->version = copy_text(root, "version", SANDGLASS_VERSION);
 	config->address = copy_text(root, "address", "");
 	config->database = copy_text(root, "database", NULL);
@@ -108,11 +185,11 @@ static bool read_object(struct config *config, json_t *root, struct error *err)
 	read_number(root, "ttl_seconds", 1, &config->ttl_seconds);
 	config->limits = built_in_limits;
 	config->caps = built_in_caps;
-	config->sandboxes = 1000;
 	read_limits(json_object_get(root, "limits"), &config->limits);
 	read_limits(json_object_get(root, "caps"), &config->caps);
-	read_number(json_object_get(root, "caps"), "sandboxes", 1, &config->sandboxes);
-	return read_templates(config, json_object_get(root, "templates"), err);
+	return read_owners(config, root, err) &&
+	       read_keys(config, json_object_get(root, "keys"), err) &&
+	       read_templates(config, json_object_get(root, "templates"), err);
 }
 
 bool config_read(struct config *config, int fd, struct error *err)
@@ -148,13 +225,31 @@ static void free_texts(char **texts, size_t count)
 	free(texts);
 }
 
+static void free_templates(struct template *templates, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		free_texts(templates[i].aliases, templates[i].alias_count);
+		free(templates[i].json);
+	}
+	free(templates);
+}
+
+void config_renew(struct config *config, struct config *fresh)
+{
+	free_templates(config->templates, config->template_count);
+	free(config->keys);
+	config->templates = TAKE(&fresh->templates);
+	config->template_count = fresh->template_count;
+	config->keys = TAKE(&fresh->keys);
+	config->key_count = fresh->key_count;
+	fresh->template_count = fresh->key_count = 0;
+}
+
 void config_deinit(struct config *config)
 {
-	for (size_t i = 0; i < config->template_count; i++) {
-		free_texts(config->templates[i].aliases, config->templates[i].alias_count);
-		free(config->templates[i].json);
-	}
-	free(config->templates);
+	free_templates(config->templates, config->template_count);
+	free(config->keys);
+	free(config->owners);
 	free_texts(config->hosts, config->host_count);
 	free(config->version);
 	free(config->address);

@@ -6,6 +6,7 @@
 #define API_CONFIG_H
 
 #include "base/error.h"
+#include "store/keys.h"
 #include "wire/requests.h"
 
 #include <stdint.h>
@@ -22,15 +23,24 @@ struct template
 	char *json; /* as capabilities shows it */
 };
 
+/* What one owner may have at once; 0: not counted. */
+struct owner_caps {
+	char owner[OWNER_TEXT];
+	int64_t sandboxes, memory_mb;
+	double creates_a_second;
+};
+
 struct config {
 	char *version, *address, *database; /* owned */
-	uint8_t key_hash[32];
+	struct key_row *keys;               /* owned: those of the state folder */
+	size_t key_count;
 	char **hosts; /* owned: further Host names that are served */
 	size_t host_count;
 	int64_t ttl_seconds;
-	struct limits limits;       /* defaults */
-	struct limits caps;         /* the most that may be asked for */
-	int64_t sandboxes;          /* at most, an owner */
+	struct limits limits;      /* defaults */
+	struct limits caps;        /* the most that may be asked for */
+	struct owner_caps *owners; /* owned; the first counts for whoever has none by name */
+	size_t owner_count;
 	struct template *templates; /* owned; the first is the default */
 	size_t template_count;
 	char *layers_json;     /* owned: as capabilities shows them */
@@ -39,6 +49,10 @@ struct config {
 
 bool config_read(struct config *config, int fd, struct error *err);
 void config_deinit(struct config *config);
+/* Takes what may change while the process runs: templates and keys. */
+void config_renew(struct config *config, struct config *fresh);
+/* Never NULL. */
+const struct owner_caps *config_owner(const struct config *config, const char *owner);
 /* By name or alias; NULL when there is none. */
 const struct template *config_template(const struct config *config, const char *name);
 

@@ -5,6 +5,7 @@
  */
 #include "api/api.h"
 #include "api/fields.h"
+#include "api/owners.h"
 #include "api/routes.h"
 #include "api/sandbox.h"
 #include "api/session.h"
@@ -84,7 +85,8 @@ static void load_session(void *context, const struct session_row *row)
 static bool load(struct api *api, struct error *err)
 {
 	api->store = store_open(api->config.database, err);
-	return api->store && keys_load(&api->keys, api->store, api->config.key_hash, err) &&
+	return api->store &&
+	       keys_load(&api->keys, api->store, api->config.keys, api->config.key_count, err) &&
 	       sandbox_row_each(api->store, load_sandbox, api, err) &&
 	       session_row_each(api->store, load_session, api, err);
 }
@@ -98,6 +100,7 @@ static void purge(struct api *api)
 	if (!sandbox_row_purge(api->store, now_ms - KEEP_ENDED_MS, &err) ||
 		!idempotency_row_purge(api->store, now_ms - 2 * 86400 * (int64_t)1000, &err))
 		log_error("store.purge", NULL, &err);
+	tokens_purge(api);
 }
 
 static void on_housekeeping(struct loop_timer *timer)
@@ -105,6 +108,7 @@ static void on_housekeeping(struct loop_timer *timer)
 	struct api *api = CONTAINER_OF(timer, struct api, housekeeping);
 	static unsigned turn;
 	sessions_flush(api);
+	keys_flush(&api->keys, api->store);
 	if (turn++ % PURGE_EVERY == 0)
 		purge(api);
 	loop_timer_start(&api->loop, timer, HOUSEKEEPING_MS, on_housekeeping);
@@ -159,6 +163,22 @@ static void stop(struct api *api)
 
 /* ---- the keeper ---- */
 
+/* Templates and keys are others now. What cannot be read changes nothing. */
+static void renew_config(struct api *api, int fd)
+{
+	struct config fresh;
+	struct error err = { 0 };
+	if (!config_read(&fresh, fd, &err)) {
+		log_error("config.renew", NULL, &err);
+	} else {
+		config_renew(&api->config, &fresh);
+		if (!keys_load(
+			    &api->keys, api->store, api->config.keys, api->config.key_count, &err))
+			log_error("config.renew", NULL, &err);
+	}
+	config_deinit(&fresh);
+}
+
 static void handle_keeper(struct api *api, struct wire_packet *packet)
 {
 	int fd = wire_packet_take(packet, 0);
@@ -171,6 +191,8 @@ static void handle_keeper(struct api *api, struct wire_packet *packet)
 		return warden_connect(&api->warden, fd);
 	else if (packet->header.op == KEEPER_STOP)
 		stop(api);
+	else if (packet->header.op == KEEPER_CONFIG && fd >= 0)
+		renew_config(api, fd);
 	fd_close(&fd);
 }
 
@@ -195,6 +217,7 @@ static void init(struct api *api)
 	list_init(&api->sandboxes);
 	list_init(&api->creations);
 	list_init(&api->dirty_sessions);
+	list_init(&api->rates);
 	warden_init(&api->warden, api);
 	id_random(&api->last_run, sizeof(api->last_run));
 	uint32_t seed;
@@ -229,8 +252,10 @@ static void end_rows(struct api *api)
  */
 static void finish(struct api *api, bool is_stopped)
 {
-	if (api->store)
+	if (api->store) {
 		sessions_flush(api);
+		keys_flush(&api->keys, api->store);
+	}
 	if (is_stopped)
 		end_rows(api);
 	api->http = http_server_free(api->http);
@@ -239,6 +264,7 @@ static void finish(struct api *api, bool is_stopped)
 		sandbox_free(LIST_FIRST(&api->sandboxes, struct sandbox, link));
 	store_close(api->store);
 	keys_deinit(&api->keys);
+	owners_deinit(api);
 	config_deinit(&api->config);
 	loop_deinit(&api->loop);
 }

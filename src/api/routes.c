@@ -52,6 +52,19 @@ static const struct route routes[] = {
 	{ "GET", BOX "/fs/dir", files_list, 0 },
 	{ "GET", BOX "/fs/stat", files_stat, 0 },
 
+	{ "GET", "/v1/me", me_get, 0 },
+	{ "GET", "/v1/me/tokens", tokens_list, 0 },
+	{ "POST", "/v1/me/tokens", tokens_create, 0 },
+	{ "DELETE", "/v1/me/tokens/{}", tokens_revoke, 0 },
+
+	{ "GET", "/v1/templates", templates_list, 0 },
+	{ "POST", "/v1/templates/build", templates_build, ROUTE_RAW },
+	{ "GET", "/v1/templates/builds", builds_list, 0 },
+	{ "GET", "/v1/templates/builds/{}", builds_get, 0 },
+	{ "GET", "/v1/templates/builds/{}/logs", builds_get, ROUTE_QUERY_KEY },
+	{ "GET", "/v1/templates/{}", templates_get, 0 },
+	{ "DELETE", "/v1/templates/{}", templates_delete, 0 },
+
 	{ "POST", BOX "/hibernate", not_built, 0 },
 	{ "POST", BOX "/stop", not_built, 0 },
 	{ "POST", BOX "/wake", not_built, 0 },
@@ -79,13 +92,8 @@ static const struct route routes[] = {
 	{ "GET", "/v1/snapshots", not_built, 0 },
 	{ "GET", "/v1/snapshots/{}", not_built, 0 },
 	{ "DELETE", "/v1/snapshots/{}", not_built, 0 },
-	{ "GET", "/v1/templates", not_built, 0 },
-	{ "", "/v1/templates/*", not_built, 0 },
 	{ "", "/v1/volumes", not_built, 0 },
 	{ "", "/v1/volumes/*", not_built, 0 },
-	{ "GET", "/v1/me", not_built, 0 },
-	{ "", "/v1/me/tokens", not_built, 0 },
-	{ "DELETE", "/v1/me/tokens/{}", not_built, 0 },
 };
 
 /* ---- finding the route ---- */

@@ -17,6 +17,9 @@ struct route {
 	unsigned flags;
 };
 
+/* Forgets tokens that expired a while ago. */
+void tokens_purge(struct api *api);
+
 /* The callbacks of the HTTP server. */
 void routes_on_head(struct http_request *request);
 void routes_on_request(struct http_request *request);
@@ -35,6 +38,16 @@ void sandboxes_get(struct call *call);
 void sandboxes_delete(struct call *call);
 void lifecycle_get(struct call *call);
 void lifecycle_patch(struct call *call);
+void me_get(struct call *call);
+void tokens_list(struct call *call);
+void tokens_create(struct call *call);
+void tokens_revoke(struct call *call);
+void templates_list(struct call *call);
+void templates_get(struct call *call);
+void templates_delete(struct call *call);
+void templates_build(struct call *call);
+void builds_list(struct call *call);
+void builds_get(struct call *call);
 void pause_post(struct call *call);
 void resume_post(struct call *call);
 void sessions_create(struct call *call);

@@ -2,6 +2,7 @@
 #include "api/answer.h"
 #include "api/creation.h"
 #include "api/fields.h"
+#include "api/owners.h"
 #include "api/routes.h"
 #include "api/sandbox.h"
 #include "base/clock.h"
@@ -167,21 +168,6 @@ static bool read_create(
 	       (!metadata || check_metadata(metadata, err));
 }
 
-static bool check_room(const struct call *call, struct error *err)
-{
-	int64_t count = 0;
-	LIST_EACH(&call->api->sandboxes, struct sandbox, link, sandbox)
-	{
-		count += sandbox->state != SANDBOX_ENDING &&
-			 strcmp(sandbox->owner, call->owner) == 0;
-	}
-	if (count < call->api->config.sandboxes)
-		return true;
-	error_set(err, ERROR_SANDBOX_LIMIT, "you have %lld sandboxes, as many as you may",
-		(long long)count);
-	return error_hint(err, "kill some, or raise 'caps.sandboxes' in the configuration");
-}
-
 static bool create(struct call *call, struct error *err)
 {
 	static const char *const known[] = { "template", "metadata", "ttl_seconds", "persistent",
@@ -194,7 +180,7 @@ static bool create(struct call *call, struct error *err)
 		return false;
 	if (creation_is_repeated(call, err))
 		return true;
-	if (err->code || !check_room(call, err))
+	if (err->code || !owners_admit(call, (int64_t)(row.limits.memory_bytes / MIB), err))
 		return false;
 	json_t *metadata = json_object_get(body, "metadata");
 	cleanup_free char *metadata_text =

@@ -88,6 +88,69 @@ static bool take_strings(const json_t *array, const char *key, struct error *err
 	return true;
 }
 
+bool config_is_name(const char *text, size_t most)
+{
+	static const char letters[] =
+		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+	size_t size = strlen(text);
+	return size > 0 && size <= most && strspn(text, letters) == size;
+}
+
+/* {"default": caps, NAME: caps}: checked here, and handed on to the api as it is. */
+static bool take_owners(struct config *config, json_t *owners, struct error *err)
+{
+	static const char *const known[] = { "sandboxes", "memory_mb", "creates_a_second" };
+	const char *name, *key;
+	json_t *caps, *value;
+	double number;
+	if (!json_is_object(owners))
+		return error_set(err, ERROR_CONFIG, "'owners' must be an object");
+	json_object_foreach(owners, name, caps) {
+		if (!json_is_object(caps) || !config_is_name(name, OWNER_SIZE))
+			return error_set(err, ERROR_CONFIG,
+				"owners.%.40s: a name of letters, digits, '.', '_' and '-' must have an "
+				"object", name);
+		json_object_foreach(caps, key, value) {
+			char full[128];
+			bool is_known = false;
+			snprintf(full, sizeof(full), "owners.%s.%s", name, key);
+			for (size_t i = 0; i < ARRAY_SIZE(known); i++)
+				is_known = is_known || !strcmp(key, known[i]);
+			if (!is_known)
+				return error_set(err, ERROR_CONFIG, "unknown key '%s'", full);
+			double least = !strcmp(key, "creates_a_second") ? 0.001 : 1;
+			if (!take_number(value, full, least, 1e9, &number, err))
+				return false;
+		}
+	}
+	json_decref(config->owners);
+	config->owners = json_incref(owners);
+	return true;
+}
+
+static bool take_admission(struct config *config, json_t *object, struct error *err)
+{
+	const char *key;
+	json_t *value;
+	double number;
+	if (!json_is_object(object))
+		return error_set(err, ERROR_CONFIG, "'admission' must be an object");
+	json_object_foreach(object, key, value) {
+		char full[64];
+		snprintf(full, sizeof(full), "admission.%s", key);
+		bool is_factor = !strcmp(key, "memory_overcommit");
+		if (!is_factor && strcmp(key, "memory_reserve_mb") != 0)
+			return error_set(err, ERROR_CONFIG, "unknown key '%s'", full);
+		if (!take_number(value, full, is_factor ? 0.01 : 0, 1e9, &number, err))
+			return false;
+		if (is_factor)
+			config->memory_overcommit = number;
+		else
+			config->memory_reserve = (uint64_t)(number * (double)MIB);
+	}
+	return true;
+}
+
 static bool take_key(struct config *config, const char *key, json_t *value, struct error *err)
 {
 	double number;
@@ -115,6 +178,10 @@ static bool take_key(struct config *config, const char *key, json_t *value, stru
 			config->templates[i] = strdup(json_string_value(json_array_get(value, i)));
 		return true;
 	}
+	if (!strcmp(key, "owners"))
+		return take_owners(config, value, err);
+	if (!strcmp(key, "admission"))
+		return take_admission(config, value, err);
 	if (!strcmp(key, "id_base")) {
 		if (!take_number(value, key, 65536, 4294967295.0 - IDS_COUNT, &number, err))
 			return false;
@@ -131,8 +198,8 @@ static bool take_key(struct config *config, const char *key, json_t *value, stru
 		return (is_text && !strcmp(json_string_value(value), "none")) ||
 		       error_set(err, ERROR_CONFIG, "'network_default' can only be \"none\" so far");
 	error_set(err, ERROR_CONFIG, "unknown key '%s'", key);
-	return error_hint(err, "known: listen, hosts, templates, limits, caps, ttl_seconds, id_base, "
-			       "network_default, allow_degraded");
+	return error_hint(err, "known: listen, hosts, templates, limits, caps, owners, admission, "
+			       "ttl_seconds, id_base, network_default, allow_degraded");
 }
 
 /* A sandbox is capped by the machine: three quarters of its memory, all of its cores. */
@@ -155,6 +222,8 @@ static void set_defaults(struct config *config)
 		.ttl_seconds = 300,
 		.sandboxes = 4096,
 		.network_default = "none",
+		.memory_reserve = 256 * MIB,
+		.owners = json_object(),
 		.hosts = json_array() };
 	strcpy(config->listen_host, "127.0.0.1");
 }
@@ -215,6 +284,7 @@ bool config_load(struct config *config, const char *path, struct error *err)
 void config_deinit(struct config *config)
 {
 	json_decref(config->hosts);
+	json_decref(config->owners);
 	for (size_t i = 0; i < KEEPER_NAMES; i++)
 		free(config->templates[i]);
 }

@@ -1,6 +1,7 @@
 /*
  * Which templates there are: folders of the image cache with a template.json and the image it names. The
- * cache is $SANDGLASS_CACHE, else ~/.cache/sandglass; a link <name> leads to the build that is current.
+ * cache is $SANDGLASS_CACHE, else ~/.cache/sandglass; a link <name> leads to the build that is current. A link
+ * that goes away changes nothing before the next start.
  */
 #include "base/log.h"
 #include "keeper/keeper.h"
@@ -13,7 +14,7 @@
 
 #define FIRST "code-interpreter"
 
-static bool cache_folder(char *path, size_t size, struct error *err)
+bool images_folder(char *path, size_t size, struct error *err)
 {
 	const char *cache = getenv("SANDGLASS_CACHE"), *home = getenv("HOME");
 	if (cache && *cache)
@@ -27,29 +28,62 @@ static bool cache_folder(char *path, size_t size, struct error *err)
 	return true;
 }
 
+static void image_free(struct image *image)
+{
+	json_decref(image->about);
+	json_decref(image->next);
+	free(image);
+}
+
+static bool is_usable(const json_t *about)
+{
+	const char *image = json_string_value(json_object_get(about, "image"));
+	const char *name = json_string_value(json_object_get(about, "name"));
+	return image && name && name[0] != '.' && config_is_name(name, TEMPLATE_NAME_SIZE - 1);
+}
+
+/* What the link `name` of the cache leads to now; the link itself may be another one soon. */
+static struct image *image_load(const char *cache, const char *name, struct error *err)
+{
+	char path[PATH_MAX + 16], folder[PATH_MAX];
+	json_error_t where = { .text = "there is nothing" };
+	snprintf(path, sizeof(path), "%s/%s", cache, name);
+	json_t *about = NULL;
+	if (realpath(path, folder)) {
+		snprintf(path, sizeof(path), "%s/template.json", folder);
+		about = json_load_file(path, 0, &where);
+	}
+	if (!is_usable(about)) {
+		error_set(err, ERROR_CONFIG, "the template '%s' cannot be read: %s", name, where.text);
+		error_hint(err, "build it: sandglass template build %s", name);
+		json_decref(about);
+		return NULL;
+	}
+	struct image *image = calloc(1, sizeof(*image));
+	if (!image) {
+		json_decref(about);
+		return error_no_memory(err);
+	}
+	image->next = about;
+	list_init(&image->link);
+	const char *file = json_string_value(json_object_get(about, "image"));
+	int n = file[0] == '/' ? snprintf(image->path, sizeof(image->path), "%s", file)
+			       : snprintf(image->path, sizeof(image->path), "%s/%s", folder, file);
+	if (n < (int)sizeof(image->path))
+		return image;
+	error_set(err, ERROR_CONFIG, "the path of the template '%s' is too long", name);
+	image_free(image);
+	return NULL;
+}
+
 static bool image_add(struct keeper *keeper, const char *cache, const char *name, struct error *err)
 {
-	char path[PATH_MAX];
-	json_error_t where;
-	snprintf(path, sizeof(path), "%s/%s/template.json", cache, name);
-	json_t *about = json_load_file(path, 0, &where);
-	const char *image = json_string_value(json_object_get(about, "image"));
-	const char *own_name = json_string_value(json_object_get(about, "name"));
-	if (!image || !own_name || strlen(own_name) >= TEMPLATE_NAME_SIZE || strchr(own_name, '/')) {
-		error_set(err, ERROR_CONFIG, "the template '%s' cannot be read: %s", name, where.text);
-		json_decref(about);
-		return error_hint(err, "build it: sandglass template build %s", name);
-	}
-	struct image *entry = calloc(1, sizeof(*entry));
-	if (!entry)
-		return error_no_memory(err);
-	entry->about = about;
-	int n = image[0] == '/' ? snprintf(entry->path, sizeof(entry->path), "%s", image)
-				: snprintf(entry->path, sizeof(entry->path), "%s/%s/%s", cache, name,
-					  image);
-	list_append(&keeper->images, &entry->link);
-	return n < (int)sizeof(entry->path) ||
-	       error_set(err, ERROR_CONFIG, "the path of the template '%s' is too long", name);
+	struct image *image = image_load(cache, name, err);
+	if (!image)
+		return false;
+	image->about = TAKE(&image->next);
+	list_append(&keeper->images, &image->link);
+	return true;
 }
 
 static int is_name(const struct dirent *entry)
@@ -87,7 +121,7 @@ bool images_find(struct keeper *keeper, struct error *err)
 {
 	char cache[PATH_MAX];
 	list_init(&keeper->images);
-	if (!cache_folder(cache, sizeof(cache), err))
+	if (!images_folder(cache, sizeof(cache), err))
 		return false;
 	for (size_t i = 0; i < KEEPER_NAMES && keeper->config.templates[i]; i++)
 		if (!image_add(keeper, cache, keeper->config.templates[i], err))
@@ -96,4 +130,70 @@ bool images_find(struct keeper *keeper, struct error *err)
 		return true;
 	error_set(err, ERROR_CONFIG, "there is no template in '%s'", cache);
 	return error_hint(err, "build one: sandglass template build code-interpreter (or: make setup)");
+}
+
+/* ---- while the daemon runs ---- */
+
+static struct image *find(const struct keeper *keeper, const struct image *like)
+{
+	const json_t *name = json_object_get(image_about(like), "name");
+	LIST_EACH (&keeper->images, struct image, link, image)
+		if (json_equal(json_object_get(image_about(image), "name"), name))
+			return image;
+	return NULL;
+}
+
+/* Takes `fresh` in, in the place of what had its name; what is served stays until it is settled. */
+static void put(struct keeper *keeper, struct image *known, struct image *fresh)
+{
+	if (!known) {
+		list_append(&keeper->images, &fresh->link);
+		return;
+	}
+	json_decref(known->next);
+	known->next = TAKE(&fresh->next);
+	memcpy(known->path, fresh->path, sizeof(known->path));
+	image_free(fresh);
+}
+
+static void renew(struct keeper *keeper, const char *cache, const char *name, images_take take)
+{
+	struct error err = { 0 };
+	struct image *fresh = image_load(cache, name, &err);
+	struct image *known = fresh ? find(keeper, fresh) : NULL;
+	if (known && json_equal(image_about(known), fresh->next) && !strcmp(known->path, fresh->path)) {
+		image_free(fresh);
+	} else if (fresh && take(keeper, fresh, &err)) {
+		put(keeper, known, fresh);
+	} else {
+		log_error("template.unusable", NULL, &err);
+		if (fresh)
+			image_free(fresh);
+	}
+}
+
+void images_renew(struct keeper *keeper, images_take take)
+{
+	char cache[PATH_MAX];
+	struct dirent **entries = NULL;
+	if (!images_folder(cache, sizeof(cache), NULL))
+		return;
+	for (size_t i = 0; i < KEEPER_NAMES && keeper->config.templates[i]; i++)
+		renew(keeper, cache, keeper->config.templates[i], take);
+	int count = keeper->config.templates[0] ? 0 : scandir(cache, &entries, is_name, by_rank);
+	for (int i = 0; i < count; i++) {
+		renew(keeper, cache, entries[i]->d_name, take);
+		free(entries[i]);
+	}
+	free(entries);
+}
+
+void images_settle(struct keeper *keeper)
+{
+	LIST_EACH (&keeper->images, struct image, link, image) {
+		if (!image->next)
+			continue;
+		json_decref(image->about);
+		image->about = TAKE(&image->next);
+	}
 }

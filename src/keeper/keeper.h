@@ -3,8 +3,8 @@
  * state folder, mounts templates, starts warden and api, starts them again, and ends them. It reads nothing
  * a client or a sandbox wrote: only fixed messages of its children, their exits, and signals.
  *
- * Files: main.c (arguments, birth, the loop), config.c, state.c (DIR), ids.c (host ids), images.c (templates), nursery.c
- * (warden), service.c (api), supervise.c (who lives, who is started again, the end), guard.c (who thaws when the
+ * Files: main.c (arguments, birth, the loop), config.c, state.c (DIR), keys.c, ids.c (host ids), images.c (templates),
+ * reload.c (what changes while it runs), nursery.c (warden), service.c (api), supervise.c (who lives, who is started again, the end), guard.c (who thaws when the
  * keeper is gone).
  */
 #ifndef KEEPER_KEEPER_H
@@ -19,6 +19,7 @@
 #include <limits.h>
 
 #define KEEPER_NAMES 16
+#define OWNER_SIZE 39 /* characters of an owner's name, at most */
 
 struct config {
 	char listen_host[256];
@@ -29,6 +30,9 @@ struct config {
 	unsigned cell_seconds, cell_seconds_cap, ttl_seconds;
 	unsigned sandboxes;     /* at once at most */
 	json_t *hosts;          /* owned array of strings */
+	json_t *owners;         /* owned object: what each owner may have */
+	double memory_overcommit; /* of sandboxes' limits together against the machine's; 0: any */
+	uint64_t memory_reserve;  /* bytes that a new sandbox must leave available */
 	char *templates[KEEPER_NAMES]; /* owned; none: all that are built */
 	char network_default[16];
 };
@@ -38,12 +42,15 @@ struct state {
 	int lock_fd;            /* held for life */
 	int ids_fd;             /* held for life: the claim on the range of ids */
 	char key_hash[65];      /* SHA-256 of the first key's 40 digits, hex */
+	char key_prefix[28];    /* what that key begins with */
+	int64_t key_made_ms;    /* since when its file is as it is */
 };
 
 struct image {
 	struct list link;
 	char path[PATH_MAX];    /* the image file */
-	json_t *about;          /* owned: template.json */
+	json_t *about;          /* owned: template.json, as served; NULL while it is new */
+	json_t *next;           /* owned: the same of what it is replaced by; NULL: nothing */
 };
 
 struct child {
@@ -62,6 +69,9 @@ struct keeper {
 	struct cgroup_tree cgroups;
 	struct loop loop;
 	struct loop_source signals;
+	struct loop_source changes; /* inotify: the image cache, the folder of keys */
+	struct loop_timer settle;   /* a moment after the last change */
+	bool is_template_new;       /* the warden has one that the api does not know yet */
 	struct loop_timer timer; /* while stopping: patience; else: start again */
 	int listen_fd;
 	char address[300];      /* "127.0.0.1:8080" */
@@ -77,6 +87,8 @@ struct keeper {
 bool config_load(struct config *config, const char *path, struct error *err);
 bool config_set_listen(struct config *config, const char *text, struct error *err);
 void config_deinit(struct config *config);
+/* Letters, digits, '.', '_' and '-', at least one, at most `most`. */
+bool config_is_name(const char *text, size_t most);
 
 /* ---- state.c ---- */
 /* Makes what is missing of the folder, takes the lock, makes or reads the key. */
@@ -89,14 +101,42 @@ void state_close(struct state *state);
  * the default up. ret_fd holds the claim. Two daemons with the same ids would share limits and files. */
 bool ids_claim(uint32_t *id_base, int *ret_fd, struct error *err);
 
+/* ---- keys.c ---- */
+/* The keys that the state folder names, as the api gets them. What is broken is logged and left out. */
+json_t *keys_json(const struct state *state);
+
 /* ---- images.c ---- */
 bool images_find(struct keeper *keeper, struct error *err);
+/* Where the links are; false and err when nothing says. */
+bool images_folder(char *path, size_t size, struct error *err);
+/* Looks again. What is new or another than before is given to `take`; where that returns false, it is
+ * left out. */
+typedef bool (*images_take)(struct keeper *keeper, const struct image *image, struct error *err);
+void images_renew(struct keeper *keeper, images_take take);
+/* What was taken is served from now on. */
+void images_settle(struct keeper *keeper);
+/* What the image is or will be. */
+static inline const json_t *image_about(const struct image *image)
+{
+	return image->next ? image->next : image->about;
+}
+
+/* ---- reload.c ---- */
+/* Watches for changes of templates and keys. */
+bool reload_start(struct keeper *keeper, struct error *err);
+/* Somebody asks to look now. */
+void reload_now(struct keeper *keeper);
+/* The warden says that all its templates are settled. */
+void reload_on_settled(struct keeper *keeper);
 
 /* ---- nursery.c ---- */
 bool nursery_start(struct keeper *keeper, struct error *err);
+bool nursery_send_template(struct keeper *keeper, const struct image *image, struct error *err);
 
 /* ---- service.c ---- */
 bool service_start_api(struct keeper *keeper, struct error *err);
+/* Tells it of templates and keys anew. */
+bool service_send_config(struct keeper *keeper, struct error *err);
 /* The layers of the walls, as GET /v1/capabilities shows them. */
 json_t *service_layers(const struct keeper *keeper);
 

@@ -62,6 +62,13 @@ static bool send_order(const struct keeper *keeper, void *message, size_t size, 
 	return wire_send(keeper->warden.fd, message, size, fds, fd_count, err);
 }
 
+/* What the limits of all sandboxes may add up to; 0: anything. */
+static uint64_t memory_commit(const struct keeper *keeper)
+{
+	double machine = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+	return (uint64_t)(machine * keeper->config.memory_overcommit);
+}
+
 static bool send_setup(struct keeper *keeper, struct error *err)
 {
 	cleanup_close int init = open_program(keeper, "sandglass-init", err);
@@ -71,6 +78,8 @@ static bool send_setup(struct keeper *keeper, struct error *err)
 		.degraded = keeper->config.degraded,
 		.defaults = keeper->config.limits,
 		.caps = keeper->config.caps,
+		.memory_reserve = keeper->config.memory_reserve,
+		.memory_commit = memory_commit(keeper),
 	};
 	int fds[1 + CGROUP_HIERARCHIES] = { init };
 	memcpy(fds + 1, keeper->cgroups.dirs, sizeof(keeper->cgroups.dirs));
@@ -104,14 +113,15 @@ static void join_preload(const json_t *about, char *text, size_t size)
 	}
 }
 
-static bool send_template(struct keeper *keeper, const struct image *image, struct error *err)
+bool nursery_send_template(struct keeper *keeper, const struct image *image, struct error *err)
 {
 	struct nursery_template order = { 0 };
-	const char *program = json_string_value(json_object_get(image->about, "python"));
+	const json_t *about = image_about(image);
+	const char *program = json_string_value(json_object_get(about, "python"));
 	snprintf(order.name, sizeof(order.name), "%s",
-		json_string_value(json_object_get(image->about, "name")));
+		json_string_value(json_object_get(about, "name")));
 	snprintf(order.program, sizeof(order.program), "%s", program ? program : "/usr/bin/python3");
-	join_preload(image->about, order.preload, sizeof(order.preload));
+	join_preload(about, order.preload, sizeof(order.preload));
 	cleanup_close int fd = mounts_image(image->path, image_owner(keeper), err);
 	return fd >= 0 && send_order(keeper, &order, sizeof(order), NURSERY_TEMPLATE, &fd, 1, err);
 }
@@ -157,7 +167,7 @@ bool nursery_start(struct keeper *keeper, struct error *err)
 	if (!clone_warden(keeper, err) || !send_setup(keeper, err) || !send_layer(keeper, err))
 		return false;
 	LIST_EACH (&keeper->images, struct image, link, image)
-		if (!send_template(keeper, image, err))
+		if (!nursery_send_template(keeper, image, err))
 			return false;
 	return true;
 }

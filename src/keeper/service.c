@@ -71,10 +71,13 @@ json_t *service_layers(const struct keeper *keeper)
 static json_t *templates_json(const struct keeper *keeper)
 {
 	static const char *const keys[] = { "name", "aliases", "languages", "description",
-		"size_bytes", "python_version", "key" };
+		"size_bytes", "python_version", "created_at", "key" };
 	json_t *templates = json_array();
 	LIST_EACH (&keeper->images, struct image, link, image) {
-		json_t *entry = json_object();
+		json_t *entry = image->about ? json_object() : NULL;
+		if (!entry)
+			continue;
+		json_object_set_new(entry, "rootfs_path", json_string(strrchr(image->path, '/') + 1));
 		for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
 			json_t *value = json_object_get(image->about, keys[i]);
 			if (value)
@@ -90,10 +93,10 @@ static int config_memfd(const struct keeper *keeper, struct error *err)
 	const struct config *config = &keeper->config;
 	json_t *caps = limits_json(&config->caps, config->cell_seconds_cap);
 	json_object_set_new(caps, "sandboxes", json_integer(config->sandboxes));
-	json_t *root = json_pack("{s:s, s:s, s:s, s:s, s:s, s:O, s:i, s:o, s:o, s:o, s:o, s:s}",
+	json_t *root = json_pack("{s:s, s:s, s:s, s:o, s:O, s:O, s:i, s:o, s:o, s:o, s:o, s:s}",
 		"version", SANDGLASS_VERSION, "address", keeper->address, "database",
-		"/state/state.db", "key_hash", keeper->state.key_hash, "key_prefix", "sg_", "hosts",
-		config->hosts, "ttl_seconds", (int)config->ttl_seconds, "limits",
+		"/state/state.db", "keys", keys_json(&keeper->state), "owners", config->owners,
+		"hosts", config->hosts, "ttl_seconds", (int)config->ttl_seconds, "limits",
 		limits_json(&config->limits, config->cell_seconds), "caps", caps, "templates",
 		templates_json(keeper), "layers", service_layers(keeper), "network_default",
 		config->network_default);
@@ -187,4 +190,12 @@ bool service_start_api(struct keeper *keeper, struct error *err)
 	keeper->api.pid = MAX(pid, 0);
 	keeper->api.fd = ends[0];
 	return pid > 0 && cgroup_tree_put_own(&keeper->cgroups, pid, err);
+}
+
+bool service_send_config(struct keeper *keeper, struct error *err)
+{
+	struct keeper_message message = { .header = { KEEPER_CONFIG, KEEPER_VERSION, 0 } };
+	cleanup_close int config = config_memfd(keeper, err);
+	return config >= 0 &&
+	       wire_send(keeper->api.fd, &message, sizeof(message), &config, 1, err);
 }

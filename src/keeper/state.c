@@ -2,7 +2,8 @@
  * DIR, the state folder: everything the daemon writes on disk but images. The api, which runs as another
  * user, may write in DIR/api only; `state.db` is a link into it. `secrets` is closed to it for ever.
  *
- *   key (0600)  address  lock  state.db -> api/state.db  api/  log/  secrets/ (0700)  templates/
+ *   key (0600)  keys/ (0700)  address  lock  state.db -> api/state.db  api/  log/  secrets/ (0700)
+ *   templates/
  */
 #include "base/fd.h"
 #include "base/id.h"
@@ -43,7 +44,8 @@ static bool make_folders(const char *folder, uid_t api_uid, struct error *err)
 	static const struct {
 		const char *name;
 		mode_t mode;
-	} folders[] = { { "api", 0700 }, { "log", 0700 }, { "secrets", 0700 }, { "templates", 0755 } };
+	} folders[] = { { "api", 0700 }, { "log", 0700 }, { "secrets", 0700 },
+		{ "keys", 0700 }, { "templates", 0755 } };
 	char path[PATH_MAX + 16];
 	if (mkdir(folder, 0700) < 0 && errno != EEXIST)
 		return error_from_os(err, errno, "cannot make the state folder '%s'", folder);
@@ -95,6 +97,19 @@ static void hash_digits(const char digits[KEY_DIGITS + 1], char hash[65])
 	id_to_text(digest, sizeof(digest), hash);
 }
 
+/* What of the first key may be shown: its beginning, and since when it holds. */
+static bool note_key(struct state *state, int dir, const char *key, const char *digits,
+	struct error *err)
+{
+	struct stat about;
+	if (fstatat(dir, "key", &about, AT_SYMLINK_NOFOLLOW) < 0)
+		return error_from_os(err, errno, "cannot look at '%s/key'", state->folder);
+	int size = (int)strcspn(key, "_");
+	snprintf(state->key_prefix, sizeof(state->key_prefix), "%.*s_%.8s", MIN(size, 16), key, digits);
+	state->key_made_ms = (int64_t)about.st_mtim.tv_sec * 1000;
+	return true;
+}
+
 /* The first key is made at the first start; losing the file locks its owner out, not the daemon. */
 static bool load_key(struct state *state, struct error *err)
 {
@@ -121,7 +136,7 @@ static bool load_key(struct state *state, struct error *err)
 				state->folder);
 	}
 	hash_digits(digits, state->key_hash);
-	return true;
+	return note_key(state, dir, key ? key : KEY_PREFIX, digits, err);
 }
 
 bool state_open(struct state *state, const char *folder, uid_t api_uid, struct error *err)

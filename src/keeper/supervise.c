@@ -92,6 +92,8 @@ static void on_child(struct keeper *keeper, struct child *child, uint16_t ready_
 	if (result == WIRE_GOT && packet.header.op == ready_op && packet.fd_count == 0) {
 		child->is_ready = true;
 		check_ready(keeper);
+		if (child == &keeper->warden)
+			reload_on_settled(keeper);
 		return;
 	}
 	if (result == WIRE_GOT)
@@ -221,6 +223,8 @@ static void on_signals(struct loop_source *source, uint32_t events)
 	pid_t pid;
 	while (read(source->fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
 		bool is_end = info.ssi_signo == SIGTERM || info.ssi_signo == SIGINT;
+		if (info.ssi_signo == SIGHUP)
+			reload_now(keeper);
 		if (is_end && !keeper->is_stopping) {
 			keeper->is_stopping = true;
 			log_write(LOG_INFO, "stopping", NULL, "signal %u", info.ssi_signo);
@@ -256,15 +260,15 @@ bool supervise(struct keeper *keeper, struct error *err)
 	sigemptyset(&signals);
 	sigaddset(&signals, SIGTERM);
 	sigaddset(&signals, SIGINT);
+	sigaddset(&signals, SIGHUP);
 	sigaddset(&signals, SIGCHLD);
 	signal(SIGPIPE, SIG_IGN);
-	signal(SIGHUP, SIG_IGN);
 	if (!loop_init(&keeper->loop, err))
 		return false;
 	int fd = loop_signal_fd(&signals, err);
 	bool is_good = fd >= 0 &&
 		       loop_watch(&keeper->loop, &keeper->signals, fd, EPOLLIN, on_signals, err) &&
-		       start_missing(keeper, err) && loop_run(&keeper->loop, err);
+		       reload_start(keeper, err) && start_missing(keeper, err) && loop_run(&keeper->loop, err);
 	kill_and_reap(keeper, &keeper->api);
 	kill_and_reap(keeper, &keeper->warden);
 	if (is_good && keeper->is_failed) {

@@ -26,6 +26,10 @@ static const char *const migrations[] = {
 	"CREATE TABLE idempotency (owner TEXT NOT NULL, key TEXT NOT NULL, body_hash BLOB NOT NULL,"
 	" sandbox BLOB NOT NULL, created_ms INTEGER NOT NULL, PRIMARY KEY (owner, key)) WITHOUT "
 	"ROWID;",
+	"ALTER TABLE keys ADD COLUMN prefix TEXT NOT NULL DEFAULT '';"
+	"ALTER TABLE keys ADD COLUMN expires_ms INTEGER NOT NULL DEFAULT 0;"
+	"ALTER TABLE keys ADD COLUMN used_ms INTEGER NOT NULL DEFAULT 0;"
+	"ALTER TABLE keys ADD COLUMN revoked_ms INTEGER NOT NULL DEFAULT 0;",
 };
 
 int store_version(void)

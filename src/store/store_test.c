@@ -1,5 +1,6 @@
 #include "base/clock.h"
 #include "store/idempotency.h"
+#include "store/keys.h"
 #include "store/sandboxes.h"
 #include "store/sessions.h"
 
@@ -104,6 +105,88 @@ static void an_idempotency_key_belongs_to_its_owner(void **state)
 	store_close(store);
 }
 
+/* ---- keys ---- */
+
+static struct key_row a_key(uint8_t number, bool is_listed)
+{
+	return (struct key_row){ .hash = { number },
+		.owner = "owner-1",
+		.prefix = "sg_00000000",
+		.label = "a label",
+		.is_listed = is_listed,
+		.created_ms = number };
+}
+
+struct seen {
+	struct key_row rows[8];
+	size_t count;
+};
+
+static void see(void *context, const struct key_row *row)
+{
+	struct seen *seen = context;
+	seen->rows[seen->count++] = *row;
+}
+
+static struct seen keys_in(struct store *store)
+{
+	struct error err = { 0 };
+	struct seen seen = { 0 };
+	assert_true(key_row_each(store, see, &seen, &err));
+	return seen;
+}
+
+static void a_listed_key_goes_when_it_is_listed_no_more_and_tokens_stay(void **state)
+{
+	struct error err = { 0 };
+	struct store *store = open_store();
+	struct key_row listed[] = { a_key(1, true), a_key(2, true) }, token = a_key(3, false);
+	assert_true(key_rows_list(store, listed, 2, &err));
+	assert_true(key_row_insert(store, &token, &err));
+	strcpy(listed[1].label, "another");
+	assert_true(key_rows_list(store, listed + 1, 1, &err));
+	struct seen seen = keys_in(store);
+	assert_int_equal(seen.count, 2);
+	assert_int_equal(seen.rows[0].hash[0], 2);
+	assert_string_equal(seen.rows[0].label, "another");
+	assert_int_equal(seen.rows[1].hash[0], 3);
+	assert_string_equal(seen.rows[1].prefix, "sg_00000000");
+	assert_true(key_rows_list(store, NULL, 0, &err));
+	assert_true(key_row_revoke(store, token.hash, 5, &err));
+	assert_int_equal(keys_in(store).count, 0);
+	store_close(store);
+}
+
+static void a_revoked_listed_key_stays_revoked_when_it_is_listed_again(void **state)
+{
+	struct error err = { 0 };
+	struct store *store = open_store();
+	struct key_row listed = a_key(4, true);
+	assert_true(key_rows_list(store, &listed, 1, &err));
+	assert_true(key_row_revoke(store, listed.hash, 77, &err));
+	assert_true(key_row_set_used(store, listed.hash, 66, &err));
+	assert_true(key_rows_list(store, &listed, 1, &err));
+	struct seen seen = keys_in(store);
+	assert_true(seen.count == 1 && seen.rows[0].revoked_ms == 77 && seen.rows[0].used_ms == 66);
+	assert_true(key_rows_list(store, NULL, 0, &err));
+	store_close(store);
+}
+
+static void expired_tokens_are_forgotten_and_others_are_not(void **state)
+{
+	struct error err = { 0 };
+	struct store *store = open_store();
+	struct key_row old = a_key(5, false), later = a_key(6, false), forever = a_key(7, false);
+	old.expires_ms = 10;
+	later.expires_ms = 20;
+	assert_true(key_row_insert(store, &old, &err) && key_row_insert(store, &later, &err) &&
+		    key_row_insert(store, &forever, &err));
+	assert_true(key_row_purge(store, 15, &err));
+	struct seen seen = keys_in(store);
+	assert_true(seen.count == 2 && seen.rows[0].hash[0] == 6 && seen.rows[1].hash[0] == 7);
+	store_close(store);
+}
+
 static void a_rolled_back_write_leaves_nothing(void **state)
 {
 	struct error err = { 0 };
@@ -156,6 +239,9 @@ int main(void)
 		cmocka_unit_test(rows_outlive_the_process_that_wrote_them),
 		cmocka_unit_test(an_ended_sandbox_keeps_its_row_and_loses_its_sessions),
 		cmocka_unit_test(an_idempotency_key_belongs_to_its_owner),
+		cmocka_unit_test(a_listed_key_goes_when_it_is_listed_no_more_and_tokens_stay),
+		cmocka_unit_test(a_revoked_listed_key_stays_revoked_when_it_is_listed_again),
+		cmocka_unit_test(expired_tokens_are_forgotten_and_others_are_not),
 		cmocka_unit_test(a_rolled_back_write_leaves_nothing),
 		cmocka_unit_test(a_newer_database_is_refused_and_says_so),
 	};

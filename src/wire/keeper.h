@@ -6,6 +6,8 @@
  *                 Sent at start, and again whenever the warden was started anew: all sandboxes of
  *                 the old one have then ended (`host_failure`).
  * KEEPER_STOP     keeper -> api: finish the answers under way (at most 2 s), then exit with 0.
+ * KEEPER_CONFIG   keeper -> api, descriptors: [0] its configuration anew. Templates and keys may be others
+ *                 than before; the rest is the same.
  * KEEPER_READY    api -> keeper, once: the first channel is reconciled and HTTP is served.
  *
  * Hang-up: the api exits at once. Another version ends the peer.
@@ -25,6 +27,7 @@
 enum keeper_op {
 	KEEPER_WARDEN = 1,
 	KEEPER_STOP = 2,
+	KEEPER_CONFIG = 3,
 	KEEPER_READY = 64,
 };
 
