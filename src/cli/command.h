@@ -17,6 +17,7 @@
 int env_command(int argc, char **argv);
 int run_command(int argc, char **argv);
 int doctor_command(int argc, char **argv);
+int key_command(int argc, char **argv);
 int template_command(int argc, char **argv);
 
 /* "sandglass run: message" and the hint on stderr; returns EXIT_FAILED. */

@@ -47,6 +47,19 @@ static const struct command commands[] = {
 		"Needs no daemon. Run it as the user who starts sandglassd. The exit status is 1 "
 		"when\n"
 		"something is missing that the daemon needs; warnings do not count.\n" },
+	{ "key", key_command, "make keys for further owners, list them, remove them",
+		"usage: sandglass key create --state DIR --owner NAME [--label TEXT] [--days N]\n"
+		"       sandglass key list --state DIR\n"
+		"       sandglass key remove --state DIR PREFIX\n"
+		"\n"
+		"  --state DIR     the daemon's state folder; who may write in it may do this\n"
+		"  --owner NAME    whose key it is: an owner sees its own sandboxes only\n"
+		"  --label TEXT    what it is for\n"
+		"  --days N        it expires after that long (default: never)\n"
+		"\n"
+		"The key is printed once and kept nowhere: DIR/keys holds its hash. Owners make "
+		"and\n"
+		"revoke further keys of their own over the API (/v1/me/tokens).\n" },
 	{ "template", template_command, "build the images that sandboxes start from, or list them",
 		"usage: sandglass template build NAME [--force] [--quiet]\n"
 		"       sandglass template list\n"
