@@ -50,7 +50,7 @@ BOX_FAILURES = [
     ("POST", "/repl/sessions/0123456789abcdef/run", {"code": "1"}, 404, "session.not_found"),
     ("DELETE", "/repl/sessions/0123456789abcdef", None, 404, "session.not_found"),
     ("POST", "/fork", None, 501, "not_implemented"),
-    ("POST", "/pause", None, 501, "not_implemented"),
+    ("POST", "/hibernate", None, 501, "not_implemented"),
     ("GET", "/fs?path=/missing", None, 404, "file.not_found"),
     ("GET", "/fs?path=", None, 400, None),
     ("GET", "/fs", None, 400, None),
@@ -117,7 +117,7 @@ def test_the_request_id_is_echoed_or_made(api):
 def test_an_empty_body_may_say_anything(boxes, api):
     box = boxes()
     for kind in ("text/plain", "application/x-www-form-urlencoded", "application/json"):
-        assert box.send("POST", "/pause", data=b"", headers={"Content-Type": kind}).status_code == 501
+        assert box.send("POST", "/resume", data=b"", headers={"Content-Type": kind}).status_code == 204
         made = api.post("/sandboxes", data=b"", headers={"Content-Type": kind})
         assert made.status_code in (201, 400)
         if made.status_code == 201:
