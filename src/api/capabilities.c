@@ -57,7 +57,7 @@ static void write_bounds(struct writer *writer, const struct owner_caps *caps)
 static void write_features(struct writer *writer)
 {
 	static const char *const features[] = { "sandboxes", "contexts", "commands", "streams",
-		"files", "lifecycle", "idempotent_create" };
+		"files", "lifecycle", "idempotent_create", "pause", "keys", "templates" };
 	writer_open(writer, "features", '[');
 	for (size_t i = 0; i < ARRAY_SIZE(features); i++)
 		writer_text(writer, NULL, features[i]);

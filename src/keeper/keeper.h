@@ -72,6 +72,7 @@ struct keeper {
 	struct loop_source changes; /* inotify: the image cache, the folder of keys */
 	struct loop_timer settle;   /* a moment after the last change */
 	bool is_template_new;       /* the warden has one that the api does not know yet */
+	bool is_look_due;           /* there was a change while no warden was ready */
 	struct loop_timer timer; /* while stopping: patience; else: start again */
 	int listen_fd;
 	char address[300];      /* "127.0.0.1:8080" */

@@ -31,7 +31,8 @@ void reload_now(struct keeper *keeper)
 	struct error err = { 0 };
 	if (keeper->is_stopping)
 		return;
-	if (keeper->warden.pid && keeper->warden.is_ready)
+	keeper->is_look_due = !keeper->warden.pid || !keeper->warden.is_ready;
+	if (!keeper->is_look_due)
 		images_renew(keeper, take_template);
 	if (keeper->api.pid && !service_send_config(keeper, &err))
 		log_error("reload", NULL, &err);
@@ -40,12 +41,14 @@ void reload_now(struct keeper *keeper)
 void reload_on_settled(struct keeper *keeper)
 {
 	struct error err = { 0 };
-	if (!keeper->is_template_new)
-		return;
-	keeper->is_template_new = false;
-	images_settle(keeper);
-	if (keeper->api.pid && !service_send_config(keeper, &err))
-		log_error("reload", NULL, &err);
+	if (keeper->is_template_new) {
+		keeper->is_template_new = false;
+		images_settle(keeper);
+		if (keeper->api.pid && !service_send_config(keeper, &err))
+			log_error("reload", NULL, &err);
+	}
+	if (keeper->is_look_due)
+		reload_now(keeper);
 }
 
 static void on_settle(struct loop_timer *timer)

@@ -25,11 +25,14 @@ static void drop_api(struct warden *warden, const char *why)
 	int fd = warden->api.fd;
 	loop_forget(&warden->api);
 	close(fd);
-	/* What it had asked for is interrupted; kernels and their state stay. */
-	LIST_EACH (&warden->sandboxes, struct sandbox, link, sandbox)
+	/* What it had asked for is interrupted, or given up; kernels and their state stay. */
+	LIST_EACH (&warden->sandboxes, struct sandbox, link, sandbox) {
+		if (sandbox->pause == PAUSE_FREEZING)
+			pause_give_up(sandbox);
 		for (unsigned i = 0; i < KERNELS_A_SANDBOX; i++)
 			if (sandbox->kernels[i])
 				kernel_interrupt(sandbox->kernels[i], sandbox->kernels[i]->run);
+	}
 }
 
 void warden_send(struct warden *warden, const void *message, size_t size, const int *fds,
@@ -98,8 +101,6 @@ static void end_half_made(struct warden *warden)
 			sandbox_end(sandbox, SANDBOX_END_FAILED);
 			continue;
 		}
-		if (sandbox->pause == PAUSE_FREEZING)
-			pause_give_up(sandbox);
 		for (unsigned i = 0; i < KERNELS_A_SANDBOX; i++)
 			if (sandbox->kernels[i] && sandbox->kernels[i]->state != KERNEL_LIVE)
 				kernel_stop(sandbox->kernels[i]);
