@@ -68,6 +68,8 @@ void answer_error(struct call *call, const struct error *err)
 	writer_open(&writer, NULL, '{');
 	answer_write_error(call, err, &writer);
 	writer_close(&writer, '}');
+	if (err->code == ERROR_UPGRADE)
+		http_reply_header(call->request, "Sec-WebSocket-Version", "13");
 	if (status == 401)
 		http_reply_header(call->request, "WWW-Authenticate", "Bearer");
 	if ((status == 503 || status == 429) && !call->is_padded)

@@ -4,8 +4,10 @@
 #include "base/fd.h"
 
 #include <errno.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 bool inside_ask(struct sandbox *sandbox, struct inside_request *request, const int *fds,
@@ -34,6 +36,37 @@ bool inside_pair(int type, int ret_ends[2], struct error *err)
 	if (socketpair(AF_UNIX, type | SOCK_CLOEXEC, 0, ret_ends) < 0)
 		return error_from_os(err, errno, "cannot make a socket pair");
 	fd_set_nonblocking(ret_ends[0], true);
+	return true;
+}
+
+/* Init is ours; yet what comes out of a sandbox is looked at before it is used. */
+static bool is_of_kind(int fd, enum inside_gift_kind kind)
+{
+	int number = 0;
+	socklen_t size = sizeof(number);
+	if (kind == INSIDE_GIFT_TERMINAL)
+		return ioctl(fd, TIOCGPTN, &number) == 0;
+	return getsockopt(fd, SOL_SOCKET, SO_PROTOCOL, &number, &size) == 0 &&
+	       number == IPPROTO_TCP;
+}
+
+bool inside_receive(int answer_fd, enum inside_gift_kind kind, struct inside_gift *ret)
+{
+	struct wire_packet packet;
+	struct inside_handover handover = { .os_error = EPIPE };
+	*ret = (struct inside_gift){ .fd = -1, .os_error = EPIPE };
+	enum wire_result result = wire_receive(answer_fd, &packet, NULL);
+	if (result != WIRE_GOT)
+		return result != WIRE_NOTHING;
+	if (packet.size == sizeof(handover))
+		memcpy(&handover, packet.bytes, sizeof(handover));
+	ret->os_error = handover.os_error;
+	ret->fd = wire_packet_take(&packet, 0);
+	wire_packet_deinit(&packet);
+	if (ret->os_error == 0 && ret->fd >= 0 && is_of_kind(ret->fd, kind))
+		return fd_set_nonblocking(ret->fd, true);
+	ret->os_error = ret->os_error ? ret->os_error : EPIPE;
+	fd_close(&ret->fd);
 	return true;
 }
 

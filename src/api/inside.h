@@ -14,6 +14,14 @@ void inside_sweep(struct sandbox *sandbox, uint32_t session);
 /* A connected pair: [0] is ours and does not block, [1] goes along. `type`: SOCK_STREAM,
  * SOCK_SEQPACKET. */
 bool inside_pair(int type, int ret_ends[2], struct error *err);
+/* A descriptor that init made, or why there is none. */
+struct inside_gift {
+	int fd;       /* the receiver's; -1 */
+	int os_error; /* EPIPE where init hung up instead */
+};
+enum inside_gift_kind { INSIDE_GIFT_TERMINAL, INSIDE_GIFT_TCP };
+/* Takes it from the answer socket; false: it is not there yet. */
+bool inside_receive(int answer_fd, enum inside_gift_kind kind, struct inside_gift *ret);
 /* The answer's error in the API's words; `path` is quoted. */
 bool inside_error(uint32_t code, int os_error, const char *path, struct error *err);
 

@@ -44,6 +44,10 @@ static const struct route routes[] = {
 	{ "POST", BOX "/exec", commands_exec, ROUTE_USE },
 	{ "POST", BOX "/exec/stream", commands_stream, ROUTE_USE | ROUTE_QUERY_KEY },
 
+	{ "GET", BOX "/exec/ws", commands_socket, ROUTE_USE | ROUTE_QUERY_KEY },
+	{ "GET", BOX "/exec/pty", terminals_pty, ROUTE_USE | ROUTE_QUERY_KEY },
+	{ "GET", BOX "/ssh", terminals_ssh, ROUTE_USE | ROUTE_QUERY_KEY },
+
 	{ "GET", BOX "/fs", files_read, ROUTE_USE },
 	{ "PUT", BOX "/fs", files_write, ROUTE_USE | ROUTE_RAW },
 	{ "DELETE", BOX "/fs", files_delete, ROUTE_USE },
@@ -69,9 +73,6 @@ static const struct route routes[] = {
 	{ "DELETE", BOX "/ports/{}", not_built, 0 },
 	{ "", BOX "/proxy/*", not_built, 0 },
 	{ "POST", BOX "/preview-token", not_built, 0 },
-	{ "GET", BOX "/ssh", not_built, 0 },
-	{ "GET", BOX "/exec/pty", not_built, 0 },
-	{ "GET", BOX "/exec/ws", not_built, 0 },
 	{ "POST", BOX "/mcp", not_built, 0 },
 	{ "POST", "/v1/mcp", not_built, 0 },
 	{ "POST", "/mcp", not_built, 0 },

@@ -16,6 +16,7 @@
 	E(ROUTE_UNKNOWN, "request.route_unknown", 404, "no such path")                             \
 	E(METHOD, "request.method", 405, "the path exists, the method does not; see Allow")        \
 	E(TOO_LARGE, "request.too_large", 413, "the body is larger than the stated limit")         \
+	E(UPGRADE, "request.upgrade_required", 426, "the path speaks WebSocket only")              \
 	E(MEDIA_TYPE, "request.media_type", 415, "a body with content must say application/json")  \
 	E(NOT_IMPLEMENTED, "not_implemented", 501, "planned, and not built yet")                   \
 	E(SANDBOX_NOT_FOUND, "sandbox.not_found", 404, "no such sandbox, or not yours, or it ended") \
@@ -32,6 +33,7 @@
 	E(KERNEL_START, "kernel.start_failed", 500, "the kernel did not start")                    \
 	E(CELL_TIMEOUT, "cell.timeout", 504, "the cell ran past its limit and was interrupted")    \
 	E(COMMAND_TIMEOUT, "command.timeout", 504, "the command ran past its limit and was ended") \
+	E(CANCELLED, "command.cancelled", 409, "the command was cancelled by who had started it")  \
 	E(COMMAND_START, "command.start_failed", 500, "the command could not be started")          \
 	E(BUSY, "sandbox.busy", 503, "the sandbox takes no further request right now; try again")  \
 	E(FILE_NOT_FOUND, "file.not_found", 404, "no such file or folder in the sandbox")          \

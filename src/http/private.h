@@ -87,7 +87,9 @@ struct http_request {
 	struct MHD_Response *response; /* owned, until it is handed to the library */
 	unsigned status;
 	struct ring ring;
-	uint64_t stream_left; /* bytes of a sized stream that the owner has still to write */
+	uint64_t stream_left;       /* bytes of a sized stream that the owner has still to write */
+	http_on_upgrade on_upgrade; /* NULL once it was told */
+	void *upgrade_context;
 
 	bool has_head;     /* the library has read it whole */
 	bool is_expecting; /* "Expect: 100-continue" */
@@ -129,7 +131,15 @@ void request_free(struct http_request *request);
 bool head_read(struct http_request *request, struct MHD_Connection *mhd, const char *url,
 	const char *method, const char *version, struct error *err);
 
+/* upgrade.c */
+/* Tells who waits for the socket that there will be none, if it was not told otherwise. */
+void upgrade_fail(struct http_request *request);
+
 /* reply.c */
+/* Adds the headers set by the owner, the id, and the type. */
+void reply_add_headers(struct http_request *request, const char *type);
+/* Whatever waited for the answer goes on. */
+void reply_proceed(struct http_request *request);
 /* Answers in the API's form for errors. */
 void reply_error(struct http_request *request, unsigned status, const struct error *err);
 /* Hands the answer to the library. */

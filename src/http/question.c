@@ -47,6 +47,21 @@ const char *http_request_header(const struct http_request *request, const char *
 	return NULL;
 }
 
+bool http_request_header_at(const struct http_request *request, unsigned index,
+	const char **ret_name, const char **ret_value)
+{
+	if (index >= request->header_count)
+		return false;
+	*ret_name = request->headers[index].name;
+	*ret_value = request->headers[index].value;
+	return true;
+}
+
+const char *http_request_raw_target(const struct http_request *request)
+{
+	return request->raw_target;
+}
+
 unsigned http_request_header_count(const struct http_request *request, const char *name)
 {
 	unsigned n = 0;

@@ -27,7 +27,7 @@ void http_reply_header(struct http_request *request, const char *name, const cha
 	request->reply_tail = &header->next;
 }
 
-static void add_headers(struct http_request *request, const char *type)
+void reply_add_headers(struct http_request *request, const char *type)
 {
 	if (type)
 		MHD_add_response_header(request->response, MHD_HTTP_HEADER_CONTENT_TYPE, type);
@@ -37,8 +37,7 @@ static void add_headers(struct http_request *request, const char *type)
 		MHD_add_response_header(request->response, header->name, header->value);
 }
 
-/* Whatever waited for the answer goes on. */
-static void proceed(struct http_request *request)
+void reply_proceed(struct http_request *request)
 {
 	if (request->connection)
 		request_wake(request);
@@ -56,9 +55,9 @@ void http_reply(struct http_request *request, unsigned status, const char *type,
 		request->response = MHD_create_response_from_buffer(
 			size, (void *)(uintptr_t)(size ? bytes : ""), MHD_RESPMEM_MUST_COPY);
 		if (request->response)
-			add_headers(request, type);
+			reply_add_headers(request, type);
 	}
-	proceed(request);
+	reply_proceed(request);
 }
 
 void reply_error(struct http_request *request, unsigned status, const struct error *err)
@@ -130,9 +129,9 @@ void http_stream_start(
 			request->is_sized ? (uint64_t)size : MHD_SIZE_UNKNOWN, STREAM_BLOCK,
 			on_fetch, request, NULL);
 		if (request->response)
-			add_headers(request, type);
+			reply_add_headers(request, type);
 	}
-	proceed(request);
+	reply_proceed(request);
 }
 
 /* Nothing that is written now will be sent. */
@@ -158,7 +157,7 @@ bool http_stream_write(struct http_request *request, const void *bytes, size_t s
 		request->is_aborted = true; /* out of memory */
 	else if (request->is_sized)
 		request->stream_left -= size;
-	proceed(request);
+	reply_proceed(request);
 	return true;
 }
 
@@ -176,12 +175,12 @@ void http_stream_end(struct http_request *request)
 {
 	assert(request->is_stream && !request->is_finished);
 	request->is_finished = true;
-	proceed(request);
+	reply_proceed(request);
 }
 
 void http_stream_abort(struct http_request *request)
 {
 	assert(request->is_stream && !request->is_finished);
 	request->is_finished = request->is_aborted = true;
-	proceed(request);
+	reply_proceed(request);
 }

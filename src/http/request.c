@@ -36,6 +36,7 @@ struct http_request *request_new(struct http_connection *connection, const char 
 
 void request_free(struct http_request *request)
 {
+	upgrade_fail(request);
 	if (request->is_shown && request->server->config.on_done)
 		request->server->config.on_done(request);
 	list_remove(&request->link);

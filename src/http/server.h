@@ -80,6 +80,11 @@ const char *http_request_query(
 const char *http_request_header(const struct http_request *request, const char *name);
 /* Times the header occurs: duplicates of Authorization or Host are refused by the owner. */
 unsigned http_request_header_count(const struct http_request *request, const char *name);
+/* The headers in order, as sent; false beyond the last. */
+bool http_request_header_at(const struct http_request *request, unsigned index,
+	const char **ret_name, const char **ret_value);
+/* The target as it was sent: no white space, no control characters. */
+const char *http_request_raw_target(const struct http_request *request);
 /* From Content-Length; -1 when chunked, 0 when there is no body. */
 int64_t http_request_content_length(const struct http_request *request);
 /* The collected body, NUL-terminated; empty: "" and 0. */
@@ -126,5 +131,15 @@ void http_stream_on_drain(struct http_request *request, http_event on_drain);
 void http_stream_end(struct http_request *request);
 /* Ends a sized or chunked stream that cannot be completed: the connection is cut. */
 void http_stream_abort(struct http_request *request);
+
+/* ---- another protocol on the same connection ---- */
+/* The socket is the receiver's from here on: non-blocking, no delay; -1: the client was gone
+ * before. `bytes` came behind the head. */
+typedef void (*http_on_upgrade)(void *context, int fd, const char *bytes, size_t size);
+/* Answers 101, with `protocol` as Upgrade and the headers set before. The request is finished by
+ * it; on_upgrade comes exactly once, when the answer is out, or before on_done. Bodies have no
+ * place in such a request. What is handed over counts no more among the connections. */
+void http_upgrade(struct http_request *request, const char *protocol, http_on_upgrade on_upgrade,
+	void *context);
 
 #endif

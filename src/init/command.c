@@ -13,14 +13,20 @@
  * The supervisor waits in poll() only. It does not even read the pipe on which a failed start is
  * reported before the process is reaped: between entering the user's uid and execve, user code may
  * stop that process, and the limit must hold all the same.
+ *
+ * A terminal is the same with a login shell at it in place of the text: the master end goes to the
+ * api at once, and only the shell's process keeps the other one. When the api closes the master the
+ * kernel hangs up on the shell; the answer socket, closed with it, ends what does not heed that.
  */
 #include "init/command.h"
 
 #include "base/clock.h"
 #include "base/fd.h"
 #include "init/child.h"
+#include "init/terminal.h"
 #include "init/tree.h"
 #include "jail/lockdown.h"
+#include "wire/channel.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -42,14 +48,17 @@
 #define KILL_PAUSE_MS 5                 /* between rounds of killing, unless a child ends earlier */
 #define POLL_LIMIT_MS (3600 * 1000)
 
+#define SURROUNDINGS \
+	"HOME=/home/user", "USER=user", "LOGNAME=user", "SHELL=/bin/bash", \
+		"PATH=/home/user/.local/bin:/usr/local/bin:/usr/bin:/bin", "LANG=C.UTF-8", \
+		"TZ=UTC", "PIP_DISABLE_PIP_VERSION_CHECK=1", \
+		/* one thread a library of linear algebra: many processes share few cores */ \
+		"OPENBLAS_NUM_THREADS=1", "OMP_NUM_THREADS=1", "MKL_NUM_THREADS=1", \
+		"NUMEXPR_NUM_THREADS=1"
+
+static char *const terminal_environment[] = { SURROUNDINGS, "TERM=xterm-256color", NULL };
 static char *const environment[] = {
-	"HOME=/home/user",
-	"USER=user",
-	"LOGNAME=user",
-	"SHELL=/bin/bash",
-	"PATH=/home/user/.local/bin:/usr/local/bin:/usr/bin:/bin",
-	"LANG=C.UTF-8",
-	"TZ=UTC",
+	SURROUNDINGS,
 	"TERM=dumb",
 	/* nothing may wait for a key */
 	"PAGER=cat",
@@ -64,12 +73,6 @@ static char *const environment[] = {
 	"PIP_NO_INPUT=1",
 	/* what was printed before a limit, or while a stream is read, must be there */
 	"PYTHONUNBUFFERED=1",
-	"PIP_DISABLE_PIP_VERSION_CHECK=1",
-	/* one thread for each library of linear algebra: many small processes share few cores */
-	"OPENBLAS_NUM_THREADS=1",
-	"OMP_NUM_THREADS=1",
-	"MKL_NUM_THREADS=1",
-	"NUMEXPR_NUM_THREADS=1",
 	NULL,
 };
 
@@ -80,6 +83,7 @@ struct command {
 	const int *fds;                    /* FD_*, not owned */
 	char *argument;                    /* owned; what follows `-c` */
 	int script_fd;                     /* the text when it is too long for an argument, or -1 */
+	int slave_fd;                      /* owned; a terminal's end, or -1 */
 	int signal_fd;                     /* SIGCHLD */
 	int start_fds[2];                  /* pipe: the errno of a failed start */
 	pid_t pid;
@@ -153,6 +157,9 @@ static bool enter_cgroups(const struct serve_config *config)
 
 static bool place_descriptors(const struct command *command)
 {
+	if (command->slave_fd >= 0)
+		return terminal_take(command->slave_fd) &&
+		       child_keep_only(&command->start_fds[1], 1);
 	if (dup2(command->fds[FD_STDOUT], STDOUT_FILENO) < 0 ||
 		dup2(command->fds[FD_STDERR], STDERR_FILENO) < 0)
 		return false;
@@ -175,14 +182,24 @@ static bool lock_down(const struct command *command)
 	return false;
 }
 
+/* Images differ in the shells they have. */
+static void execute(const struct command *command)
+{
+	static char *const shells[][3] = { { "/bin/bash", "-l", NULL }, { "/bin/sh", "-l", NULL } };
+	char *const arguments[] = { "/bin/sh", "-c", command->argument, NULL };
+	if (command->slave_fd < 0)
+		execve(arguments[0], arguments, environment);
+	for (size_t i = 0; command->slave_fd >= 0 && i < ARRAY_SIZE(shells); i++)
+		execve(shells[i][0], shells[i], terminal_environment);
+}
+
 static _Noreturn void run_command(const struct command *command)
 {
-	char *const arguments[] = { "/bin/sh", "-c", command->argument, NULL };
 	umask(022);
 	if (enter_cgroups(command->config) && setsid() >= 0 && place_descriptors(command) &&
 		lock_down(command) && (chdir("/workspace") == 0 || chdir("/") == 0)) {
 		lockdown_signals();
-		execve(arguments[0], arguments, environment);
+		execute(command);
 	}
 	int start_error = errno;
 	fd_write_all(command->start_fds[1], &start_error, sizeof(start_error));
@@ -209,9 +226,24 @@ static bool prepare(struct command *command)
 	return command->start_fds[0] >= 0 && command->start_fds[1] >= 0 && command->signal_fd >= 0;
 }
 
-static bool start(struct command *command, uint64_t size)
+static bool hand_over_terminal(struct command *command, const struct inside_request *request)
 {
-	if (!prepare(command) || !load_text(command, size))
+	const struct serve_config *config = command->config;
+	struct inside_handover handover = { 0 };
+	cleanup_close int master = -1;
+	if (!terminal_open(config->user_uid, config->user_gid, request->rows, request->columns,
+		    &master, &command->slave_fd))
+		handover.os_error = errno;
+	return wire_send(command->fds[FD_ANSWER], &handover, sizeof(handover), &master,
+		       master >= 0 ? 1 : 0, NULL) &&
+	       master >= 0;
+}
+
+static bool start(struct command *command, const struct inside_request *request)
+{
+	bool is_terminal = request->op == INSIDE_TERMINAL;
+	if (!prepare(command) || !(is_terminal ? hand_over_terminal(command, request)
+					       : load_text(command, request->size)))
 		return false;
 	command->pid = fork();
 	if (command->pid < 0)
@@ -219,6 +251,7 @@ static bool start(struct command *command, uint64_t size)
 	if (command->pid == 0)
 		run_command(command);
 	free(TAKE(&command->argument));
+	fd_close(&command->slave_fd);
 	const int keep[] = { command->fds[FD_ANSWER], command->signal_fd, command->start_fds[0] };
 	if (child_keep_only(keep, ARRAY_SIZE(keep)) && child_limit_capabilities(1u << CAP_KILL))
 		return true;
@@ -303,10 +336,11 @@ void command_serve(
 	struct command command = { .config = config,
 		.fds = fds,
 		.script_fd = -1,
+		.slave_fd = -1,
 		.signal_fd = -1,
 		.start_fds = { -1, -1 } };
 	setsid();
-	if (start(&command, request->size))
+	if (start(&command, request))
 		supervise(&command, request->timeout_ms);
 	else
 		command.answer.start_error = errno;

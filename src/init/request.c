@@ -16,6 +16,9 @@ static const struct shape shapes[] = {
 	[INSIDE_STAT] = { 1, REQUEST_FILES },
 	[INSIDE_DELETE] = { 1, REQUEST_FILES },
 	[INSIDE_SWEEP] = { 0, REQUEST_SWEEP },
+	[INSIDE_TERMINAL] = { 1, REQUEST_COMMAND },
+	[INSIDE_CONNECT] = { 1, REQUEST_CONNECT },
+	[INSIDE_PORTS] = { 1, REQUEST_FILES },
 };
 
 const struct inside_request *request_check(

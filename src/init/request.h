@@ -6,7 +6,7 @@
 
 #include <stddef.h>
 
-enum request_kind { REQUEST_COMMAND, REQUEST_FILES, REQUEST_SWEEP, REQUEST_KINDS };
+enum request_kind { REQUEST_COMMAND, REQUEST_FILES, REQUEST_SWEEP, REQUEST_CONNECT, REQUEST_KINDS };
 
 /* The request in a packet, or NULL when size, version, op or the number of descriptors are wrong.
  * `bytes` must be aligned for a uint64_t. Its path is not looked at. */

@@ -2,9 +2,10 @@
  * Pid 1 of a sandbox.
  *
  * It never does anything that may block: each request goes to a forked worker, which takes the
- * descriptors along and answers by itself. What init remembers of it is its pid, to bound how many
- * there are of each kind. So a file system call that hangs, a client that does not read or a
- * command that runs for a day hold up nobody else, and init has no state that could go wrong.
+ * descriptors along and answers by itself; but a connection inside is begun here, without waiting.
+ * What init remembers of a worker is its pid, to bound how many there are of each kind. So a file
+ * system call that hangs, a client that does not read or a command that runs for a day hold up
+ * nobody else, and init has no state that could go wrong.
  *
  * User code makes orphans as it likes; they are reaped with the rest. A request that is malformed
  * is dropped with its descriptors. When the control socket hangs up, the sandbox goes on without
@@ -16,6 +17,7 @@
 #include "init/child.h"
 #include "init/command.h"
 #include "init/files.h"
+#include "init/ports.h"
 #include "init/request.h"
 #include "init/tree.h"
 #include "loop/loop.h"
@@ -74,11 +76,15 @@ static _Noreturn void work(const struct server *server, struct wire_packet *pack
 	case REQUEST_FILES:
 		if (!child_act_as_user(config->user_uid, config->user_gid))
 			_exit(1);
-		files_serve(request, packet->fds[0], config->stall_ms);
+		if (request->op == INSIDE_PORTS)
+			ports_serve(packet->fds[0]);
+		else
+			files_serve(request, packet->fds[0], config->stall_ms);
 		break;
 	case REQUEST_SWEEP:
 		tree_kill_session((pid_t)request->session);
 		break;
+	case REQUEST_CONNECT:
 	case REQUEST_KINDS:
 		break;
 	}
@@ -110,9 +116,15 @@ static void refuse(const struct wire_packet *packet, const struct inside_request
 	enum request_kind kind)
 {
 	const struct inside_command_answer command = { .start_error = EAGAIN };
+	const struct inside_handover handover = { .os_error = EAGAIN };
 	const struct inside_file_answer file = { .error = INSIDE_BUSY, .os_error = EAGAIN };
 	const int flags = MSG_DONTWAIT | MSG_NOSIGNAL;
-	if (kind == REQUEST_COMMAND)
+	static const struct inside_ports_answer ports = { .error = INSIDE_BUSY };
+	if (request->op == INSIDE_TERMINAL)
+		send(packet->fds[0], &handover, sizeof(handover), flags);
+	else if (request->op == INSIDE_PORTS)
+		send(packet->fds[0], &ports, sizeof(ports), flags);
+	else if (kind == REQUEST_COMMAND)
 		send(packet->fds[0], &command, sizeof(command), flags);
 	else if (kind == REQUEST_FILES)
 		send(packet->fds[0], &file, sizeof(file), flags);
@@ -127,6 +139,8 @@ static void handle(struct server *server, struct wire_packet *packet)
 		request_check(packet->bytes, packet->size, packet->fd_count, &kind);
 	if (!request)
 		return;
+	if (kind == REQUEST_CONNECT)
+		return ports_connect(packet->fds[0], request->port);
 	pid_t pid = server->live[kind] < WORKERS_A_KIND ? fork() : -1;
 	if (pid == 0)
 		work(server, packet, request, kind);

@@ -18,7 +18,7 @@ import tempfile
 import time
 import unittest
 
-COMMAND, READ, WRITE, LIST, STAT, DELETE, SWEEP = range(1, 8)
+COMMAND, READ, WRITE, LIST, STAT, DELETE, SWEEP, TERMINAL, CONNECT, PORTS = range(1, 11)
 (OK, NOT_FOUND, IS_DIRECTORY, NOT_DIRECTORY, FORBIDDEN, SPECIAL, LOOP, BAD_PATH, NO_SPACE, ABORTED,
  BUSY, FAILED) = range(12)
 UNKNOWN = 2**64 - 1
@@ -151,6 +151,14 @@ class Box:
     def run(self, text, timeout_ms=20000, **more):
         return Command(self, text, timeout_ms, **more).wait()
 
+    def ask(self, op, number=0):
+        """The answer socket of a request whose only argument is a number."""
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        ours.settimeout(20)
+        self.send(op, [theirs.fileno()], session=number)
+        theirs.close()
+        return ours
+
     def open(self, op, path, size=0):
         ours, theirs = socket.socketpair()
         ours.settimeout(20)
@@ -249,7 +257,7 @@ class Commands(Case):
         self.assertEqual(names, {
             "HOME", "USER", "LOGNAME", "SHELL", "PATH", "LANG", "TZ", "TERM", "PAGER", "GIT_PAGER",
             "MANPAGER", "SYSTEMD_PAGER", "LESS", "EDITOR", "VISUAL", "GIT_EDITOR",
-            "GIT_TERMINAL_PROMPT", "PIP_NO_INPUT", "PIP_DISABLE_PIP_VERSION_CHECK",
+            "GIT_TERMINAL_PROMPT", "PYTHONUNBUFFERED", "PIP_NO_INPUT", "PIP_DISABLE_PIP_VERSION_CHECK",
             "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS",
             "PYTHONUNBUFFERED", "PWD"})
         self.assertIn(b"HOME=/home/user\n", done.stdout)
@@ -407,6 +415,106 @@ class WorkGroup(unittest.TestCase):
             self.assertEqual(box.close(), "")
 
 
+def receive_gift(answer):
+    """errno and the descriptor, of a handover."""
+    data, fds, _, _ = socket.recv_fds(answer, 100, 4)
+    os_error, unused = struct.unpack("<iI", data)
+    assert unused == 0 and len(fds) == (os_error == 0), (data, fds)
+    return os_error, fds[0] if fds else -1
+
+
+class Terminals(Case):
+    def open(self, rows=24, columns=80):
+        answer = self.box.ask(TERMINAL, rows | columns << 16)
+        os_error, master = receive_gift(answer)
+        self.assertEqual(os_error, 0)
+        self.addCleanup(answer.close)
+        return answer, master
+
+    def read_until(self, master, wanted):
+        shown = b""
+        while wanted not in shown:
+            self.assertTrue(select.select([master], [], [], 20)[0], shown)
+            shown += os.read(master, 4096)
+        return shown
+
+    def test_a_shell_on_a_terminal_of_the_users_own(self):
+        answer, master = self.open(rows=33, columns=101)
+        os.write(master, b"stty size; stat -c %u:%a $(tty); env; exit 3\n")
+        shown = self.read_until(master, b"exit 3")
+        self.assertEqual(os.waitstatus_to_exitcode(COMMAND_ANSWER.unpack(answer.recv(100))[0]), 3)
+        try:
+            while part := os.read(master, 4096):
+                shown += part
+        except OSError as error:
+            self.assertEqual(error.errno, 5)  # nobody holds the other end
+        self.assertIn(b"33 101", shown)
+        self.assertIn(f"{USER}:6".encode(), shown)
+        self.assertIn(b"TERM=xterm-256color", shown)
+        self.assertNotIn(b"PAGER=", shown)
+        os.close(master)
+
+    def test_the_shell_holds_no_descriptor_but_its_terminal(self):
+        answer, master = self.open()
+        os.write(master, b"ls -l /proc/$$/fd; exit\n")
+        answer.recv(100)
+        shown = self.read_until(master, b"total")
+        shown += self.read_until(master, b"logout")
+        self.assertEqual(shown.count(b"-> /dev/pts/"), 4)  # bash's own copy is 255
+        self.assertNotIn(b"socket:", shown)
+        self.assertNotIn(b"ptmx", shown)
+        os.close(master)
+
+    def test_a_hang_up_ends_all_of_it(self):
+        answer, master = self.open()
+        os.write(master, b"trap '' HUP TERM; setsid sleep 4321 & echo rea''dy\n")
+        self.read_until(master, b"ready")
+        os.close(master)
+        answer.close()
+        until = time.monotonic() + 10
+        while b"4321" in self.box.run("cat /proc/[0-9]*/cmdline").stdout.replace(b"cat", b""):
+            self.assertLess(time.monotonic(), until)
+            time.sleep(0.05)
+
+
+class Ports(Case):
+    LISTEN = ("python3 -c 'import socket,time; s=socket.socket(); s.bind((\"127.0.0.1\", 0)); s.listen();"
+              "print(s.getsockname()[1], flush=True); c=s.accept()[0]; c.sendall(b\"hello \"+c.recv(9)); time.sleep(9)'")
+
+    def setUp(self):
+        super().setUp()
+        self.command = Command(self.box, self.LISTEN)
+        self.port = int(os.read(self.command.out, 20))
+        self.addCleanup(self.command.close)
+
+    def test_what_listens_is_listed(self):
+        error, count = struct.unpack("<II", (data := self.box.ask(PORTS).recv(4096))[:8])
+        ports = struct.unpack("<1024H", data[8:])
+        self.assertEqual(error, OK)
+        self.assertIn(self.port, ports[:count])  # this box has the host's network
+        self.assertEqual(sorted(set(ports[:count])), list(ports[:count]))
+
+    def test_a_connection_is_handed_out(self):
+        os_error, fd = receive_gift(self.box.ask(CONNECT, self.port))
+        self.assertEqual(os_error, 0)
+        with socket.socket(fileno=fd) as inside:
+            self.assertFalse(os.get_blocking(fd))
+            inside.settimeout(20)
+            inside.sendall(b"there")
+            self.assertEqual(inside.recv(20), b"hello there")
+
+    def test_nothing_listens_is_said(self):
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            os_error, fd = receive_gift(self.box.ask(CONNECT, free.getsockname()[1]))
+            self.assertEqual(os_error, 0)  # not known yet
+        with socket.socket(fileno=fd) as refused:
+            select.select([], [refused], [], 20)
+            self.assertEqual(refused.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR), 111)
+        for number in (0, 65536, 2**32 - 1):
+            self.assertEqual(receive_gift(self.box.ask(CONNECT, number)), (22, -1))
+
+
 class Packets(Case):
     def test_malformed_ones_are_dropped_with_their_descriptors(self):
         count = lambda: len(os.listdir(f"/proc/{self.box.pid()}/fd"))
@@ -420,7 +528,9 @@ class Packets(Case):
                 (good, []), (good, [fd] * 2), (good, [fd] * 8), (good, [fd] * 9),
                 (REQUEST.pack(STAT, 2, 0, 0, 0, 0, b"/"), [fd]),
                 (REQUEST.pack(0, 1, 0, 0, 0, 0, b"/"), [fd]),
-                (REQUEST.pack(8, 1, 0, 0, 0, 0, b"/"), [fd]),
+                (REQUEST.pack(PORTS + 1, 1, 0, 0, 0, 0, b"/"), [fd]),
+                (REQUEST.pack(CONNECT, 1, 0, 0, 0, 80, b""), []),
+                (REQUEST.pack(TERMINAL, 1, 0, 0, 0, 0, b""), [fd] * 4),
                 (REQUEST.pack(65535, 1, 0, 0, 0, 0, b"/"), [fd]),
                 (REQUEST.pack(COMMAND, 1, 0, 0, 0, 0, b"/"), [fd]),
                 (REQUEST.pack(SWEEP, 1, 0, 0, 0, 5, b"/"), [fd])):

@@ -31,9 +31,18 @@
  * INSIDE_SWEEP     no descriptors; `session`: SIGKILL to every process of that session id (what a
  *                  dead kernel left behind), as seen inside.
  *
+ * INSIDE_TERMINAL  [0] answer socket (SEQPACKET); `rows`, `columns`. A login shell on a terminal of
+ *                  its own. Answers: one `struct inside_handover` with the terminal's master end as
+ *                  descriptor; then, if there was one, as for INSIDE_COMMAND. Its size is changed
+ * and its hang-up made through the master; the shell's tree ends as a command's does.
+ * INSIDE_CONNECT   [0] answer socket (SEQPACKET); `port`: one `struct inside_handover`, with a TCP
+ * socket to 127.0.0.1 of the sandbox. It does not block, and may still be connecting. INSIDE_PORTS
+ * [0] answer socket (SEQPACKET): one `struct inside_ports_answer`: the TCP ports on which somebody
+ * listens for 127.0.0.1.
+ *
  * A packet that is no request is dropped: its answer socket hangs up without an answer. Where there
- * is no process to serve a request the answer comes at once: start_error EAGAIN, or INSIDE_BUSY. A
- * file call whose peer neither takes nor gives a byte for a minute ends.
+ * is no process to serve a request the answer comes at once: start_error or os_error EAGAIN, or
+ * INSIDE_BUSY. A file call whose peer neither takes nor gives a byte for a minute ends.
  *
  * The file calls act as the sandbox's user (fsuid) and refuse paths on /proc and /sys.
  */
@@ -55,15 +64,25 @@ enum inside_op {
 	INSIDE_STAT,
 	INSIDE_DELETE,
 	INSIDE_SWEEP,
+	INSIDE_TERMINAL,
+	INSIDE_CONNECT,
+	INSIDE_PORTS,
 };
 
 struct inside_request {
 	uint16_t op;
 	uint16_t version; /* INSIDE_VERSION; another ends init's interest in this request */
 	uint32_t serial;  /* for logs only */
-	uint64_t size;    /* WRITE: the content's length, or INSIDE_SIZE_UNKNOWN; COMMAND: the text's */
+	uint64_t
+		size; /* WRITE: the content's length, or INSIDE_SIZE_UNKNOWN; COMMAND: the text's */
 	uint32_t timeout_ms; /* COMMAND: limit of the whole tree; 0: none */
-	uint32_t session;    /* SWEEP */
+	union {
+		uint32_t session; /* SWEEP */
+		uint32_t port;    /* CONNECT: 1 to 65535 */
+		struct {
+			uint16_t rows, columns; /* TERMINAL */
+		};
+	};
 	char path[INSIDE_PATH_SIZE]; /* file calls: absolute, NUL-terminated */
 };
 
@@ -73,6 +92,12 @@ struct inside_command_answer {
 	int32_t start_error; /* errno, or 0 */
 	uint32_t timed_out;  /* 1: the limit ended it, and nothing of it is left */
 	uint32_t cpu_ms;     /* user + system time of the reaped processes */
+};
+
+/* A descriptor comes along with it, or an errno. */
+struct inside_handover {
+	int32_t os_error;
+	uint32_t unused; /* 0 */
 };
 
 enum inside_error {
@@ -91,21 +116,30 @@ enum inside_error {
 };
 
 struct inside_file_answer {
-	uint32_t error;    /* enum inside_error */
-	int32_t os_error;  /* errno behind it, or 0 */
-	uint64_t size;     /* READ, STAT: the file's; WRITE: bytes written */
-	int64_t mtime_s;   /* READ, STAT */
-	uint32_t mode;     /* st_mode, type included */
-	uint32_t flags;    /* INSIDE_FLAG_* */
+	uint32_t error;   /* enum inside_error */
+	int32_t os_error; /* errno behind it, or 0 */
+	uint64_t size;    /* READ, STAT: the file's; WRITE: bytes written */
+	int64_t mtime_s;  /* READ, STAT */
+	uint32_t mode;    /* st_mode, type included */
+	uint32_t flags;   /* INSIDE_FLAG_* */
 };
 
 #define INSIDE_FLAG_MORE 1u /* LIST: there are more entries than were sent */
 
+#define INSIDE_PORTS_LIMIT 1024
+
+struct inside_ports_answer {
+	uint32_t error; /* INSIDE_OK, INSIDE_BUSY, INSIDE_FAILED */
+	uint32_t count;
+	uint16_t ports[INSIDE_PORTS_LIMIT]; /* in order, each once; the lowest where there are more
+					     */
+};
+
 struct inside_entry {
 	uint64_t size;
 	int64_t mtime_s;
-	uint32_t mode;     /* of the entry itself; a link's target decides is_directory */
-	uint16_t name_size; /* bytes of name that follow; never 0; any byte but '/' and NUL */
+	uint32_t mode;        /* of the entry itself; a link's target decides is_directory */
+	uint16_t name_size;   /* bytes of name that follow; never 0; any byte but '/' and NUL */
 	uint8_t is_directory; /* links followed */
 	uint8_t flags;        /* INSIDE_FLAG_MORE on the last */
 };

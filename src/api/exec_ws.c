@@ -1,0 +1,285 @@
+/*
+ * GET /exec/ws: many commands over one WebSocket, in JSON messages. The client sends {"id", "cmd",
+ * "timeout_seconds"?} and {"id", "cancel": true}; we {"id", "stream", "data"}, and at a command's
+ * end
+ * {"id", "exit"} or {"id", "error", "code"}. An id is a number or a short text, free again after
+ * its end. When too much waits to be sent all commands stop being read; when the socket ends all
+ * are ended.
+ */
+#include "api/answer.h"
+#include "api/command.h"
+#include "api/fields.h"
+#include "api/routes.h"
+#include "http/websocket.h"
+
+#include <string.h>
+
+#define DEFAULT_MS 900000
+#define JOBS 32
+#define ID_LIMIT 128
+#define TEXT_LIMIT ((size_t)1 << 20)
+
+struct channel {
+	struct websocket *socket; /* owned */
+	struct api *api;
+	char sandbox[SANDBOX_ID_TEXT], owner[OWNER_TEXT];
+	struct list jobs; /* of struct job */
+	unsigned count;
+};
+
+struct job {
+	struct list link; /* in channel->jobs */
+	struct channel *channel;
+	struct command *command; /* owned */
+	char *id;                /* owned: JSON text */
+	struct utf8 states[2];
+};
+
+static const char *const stream_names[] = { "stdout", "stderr" };
+
+static void job_free(struct job *job)
+{
+	if (job->command)
+		command_free(job->command);
+	if (job->channel)
+		job->channel->count--;
+	list_remove(&job->link);
+	free(job->id);
+	free(job);
+}
+
+/* ---- to the client ---- */
+
+static bool send_message(struct channel *channel, struct writer *writer)
+{
+	writer_close(writer, '}');
+	bool has_room = writer->is_failed ||
+			websocket_send(channel->socket, true, writer->buf.bytes, writer->buf.size);
+	writer_deinit(writer);
+	return has_room;
+}
+
+static struct writer begin_message(const char *id)
+{
+	struct writer writer = writer_make();
+	writer_open(&writer, NULL, '{');
+	if (id)
+		writer_raw(&writer, "id", id);
+	return writer;
+}
+
+static void send_error(struct channel *channel, const char *id, const struct error *err)
+{
+	struct writer writer = begin_message(id);
+	writer_text(&writer, "error", err->message);
+	writer_text(&writer, "code", error_word(err->code));
+	send_message(channel, &writer);
+}
+
+static bool on_output(struct command *command, unsigned stream, const char *bytes, size_t size)
+{
+	struct job *job = command->state;
+	struct writer writer = begin_message(job->id);
+	writer_text(&writer, "stream", stream_names[stream]);
+	writer_string_begin(&writer, "data");
+	size_t empty = writer.buf.size;
+	writer_chars(&writer, &job->states[stream], bytes, size);
+	if (writer.buf.size == empty) { /* only the beginning of a character */
+		writer_deinit(&writer);
+		return true;
+	}
+	writer_string_cut(&writer);
+	return send_message(job->channel, &writer);
+}
+
+/* Characters that never came to their end. */
+static void send_broken_ends(struct job *job)
+{
+	for (unsigned stream = 0; stream < 2; stream++) {
+		if (job->states[stream].left == 0)
+			continue;
+		struct writer writer = begin_message(job->id);
+		writer_text(&writer, "stream", stream_names[stream]);
+		writer_string_begin(&writer, "data");
+		writer_string_end(&writer, &job->states[stream]);
+		send_message(job->channel, &writer);
+	}
+}
+
+static void on_command_end(struct command *command, enum command_end end)
+{
+	struct job *job = command->state;
+	struct error problem;
+	command_problem(command, end, &problem);
+	send_broken_ends(job);
+	if (problem.code) {
+		send_error(job->channel, job->id, &problem);
+	} else {
+		struct writer writer = begin_message(job->id);
+		writer_int(&writer, "exit", command_exit_code(command));
+		send_message(job->channel, &writer);
+	}
+	job_free(job);
+}
+
+static const struct command_owner command_owner = { .on_output = on_output,
+	.on_end = on_command_end };
+
+/* ---- from the client ---- */
+
+static struct job *find_job(struct channel *channel, const char *id)
+{
+	LIST_EACH(&channel->jobs, struct job, link, job)
+	if (strcmp(job->id, id) == 0)
+		return job;
+	return NULL;
+}
+
+/* The id as JSON text, which the caller frees; NULL and err. */
+static char *read_id(json_t *order, struct error *err)
+{
+	json_t *id = json_object_get(order, "id");
+	if (!json_is_integer(id) && !(json_is_string(id) && json_string_length(id) <= ID_LIMIT)) {
+		error_set(err, ERROR_INVALID,
+			"'id' must be a whole number or a text of at most %d bytes", ID_LIMIT);
+		return NULL;
+	}
+	char *text = json_dumps(id, JSON_ENCODE_ANY | JSON_COMPACT);
+	return text ? text : error_no_memory(err);
+}
+
+static bool cancel(struct channel *channel, const char *id, struct error *err)
+{
+	struct job *job = find_job(channel, id);
+	if (!job)
+		return error_set(err, ERROR_INVALID, "no command of that 'id' is under way");
+	error_set(err, ERROR_CANCELLED, "the command was cancelled, with all it had started");
+	job_free(job);
+	return false; /* told like an error: the command's last message */
+}
+
+static bool read_command(
+	json_t *order, const char **text, size_t *size, uint32_t *limit_ms, struct error *err)
+{
+	int64_t limit = DEFAULT_MS;
+	*text = NULL;
+	if (!fields_text(order, "cmd", text, size, err) ||
+		!fields_scaled(order, "timeout_seconds", COMMAND_LIMIT_S, 1000, &limit, err))
+		return false;
+	if (!*text || *size == 0)
+		return error_set(err, ERROR_INVALID, "'cmd' is empty");
+	if (*size > TEXT_LIMIT || memchr(*text, '\0', *size))
+		return error_set(err, ERROR_INVALID, "'cmd' is larger than 1 MiB, or holds a NUL");
+	*limit_ms = (uint32_t)limit;
+	return true;
+}
+
+static bool start_job(struct channel *channel, char **id, json_t *order, struct error *err)
+{
+	const char *text;
+	size_t size;
+	uint32_t limit_ms = DEFAULT_MS;
+	struct sandbox *sandbox = sandbox_find(channel->api, channel->sandbox, channel->owner);
+	if (!read_command(order, &text, &size, &limit_ms, err))
+		return false;
+	if (!sandbox)
+		return error_set(err, ERROR_SANDBOX_NOT_FOUND, "sandbox not found");
+	if (find_job(channel, *id))
+		return error_set(err, ERROR_INVALID, "a command of that 'id' is under way");
+	if (channel->count == JOBS)
+		return error_set(err, ERROR_BUSY, "%d commands are under way on this socket", JOBS);
+	struct job *job = calloc(1, sizeof(*job));
+	if (!job)
+		return error_no_memory(err), false;
+	sandbox_touch(sandbox);
+	list_init(&job->link);
+	job->command = command_start(sandbox, text, size, limit_ms, &command_owner, job, err);
+	if (!job->command) {
+		job_free(job);
+		return false;
+	}
+	job->channel = channel;
+	job->id = TAKE(id);
+	list_append(&channel->jobs, &job->link);
+	channel->count++;
+	return true;
+}
+
+static bool obey(struct channel *channel, json_t *order, char **id, struct error *err)
+{
+	bool is_cancel = false;
+	if (!fields_bool(order, "cancel", &is_cancel, err))
+		return false;
+	if (!is_cancel)
+		return start_job(channel, id, order, err);
+	if (json_object_get(order, "cmd"))
+		return error_set(err, ERROR_INVALID, "'cancel' and 'cmd' exclude each other");
+	return cancel(channel, *id, err);
+}
+
+static void on_message(struct websocket *socket, bool is_text, const char *bytes, size_t size)
+{
+	static const char *const known[] = { "id", "cmd", "timeout_seconds", "cancel", NULL };
+	struct channel *channel = websocket_state(socket);
+	struct error err = { 0 };
+	if (!is_text)
+		return websocket_close(socket, WEBSOCKET_POLICY, "text messages only");
+	cleanup_json json_t *order = fields_parse(bytes, size, known, &err);
+	cleanup_free char *id = order ? read_id(order, &err) : NULL;
+	if (!id || !obey(channel, order, &id, &err))
+		send_error(channel, id, &err);
+	if (err.code == ERROR_SANDBOX_NOT_FOUND)
+		websocket_close(socket, WEBSOCKET_GOING_AWAY, "the sandbox ended");
+}
+
+static void on_drain(struct websocket *socket)
+{
+	struct channel *channel = websocket_state(socket);
+	LIST_EACH(&channel->jobs, struct job, link, job)
+	if (job->command->is_paused)
+		command_resume(job->command); /* may free the job */
+}
+
+static void on_end(struct websocket *socket)
+{
+	struct channel *channel = websocket_state(socket);
+	while (!list_is_empty(&channel->jobs))
+		job_free(LIST_FIRST(&channel->jobs, struct job, link));
+	websocket_free(socket);
+	api_return_descriptors(channel->api, 1);
+	free(channel);
+}
+
+static const struct websocket_owner socket_owner = {
+	.on_message = on_message, .on_drain = on_drain, .on_end = on_end
+};
+
+/* ---- the beginning ---- */
+
+static bool start(struct call *call, struct error *err)
+{
+	if (!websocket_check(call->request, err) || !api_take_descriptors(call->api, 1, err))
+		return false;
+	struct channel *channel = calloc(1, sizeof(*channel));
+	if (channel) {
+		channel->api = call->api;
+		list_init(&channel->jobs);
+		memcpy(channel->sandbox, call->sandbox->text, sizeof(channel->sandbox));
+		snprintf(channel->owner, sizeof(channel->owner), "%s", call->owner);
+		channel->socket = websocket_accept(call->request, &socket_owner, channel);
+	}
+	if (channel && channel->socket) {
+		call->is_answered = true;
+		return true;
+	}
+	api_return_descriptors(call->api, 1);
+	free(channel);
+	return error_no_memory(err), false;
+}
+
+void commands_socket(struct call *call)
+{
+	struct error err = { 0 };
+	if (!start(call, &err))
+		answer_error(call, &err);
+}
