@@ -35,6 +35,7 @@ struct api {
 	unsigned calls; /* requests that are not done */
 	unsigned descriptors, descriptor_limit;
 	uint32_t last_run;
+	uint8_t preview_key[32]; /* seals preview tokens */
 	bool is_stopping;
 	char frame[65536]; /* scratch of whoever reads right now */
 };

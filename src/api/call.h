@@ -19,9 +19,10 @@ struct call {
 	const struct route *route;
 	const char *owner;                   /* who asks; NULL on routes without a key */
 	const char *sandbox_id, *session_id; /* as in the path, or NULL */
-	struct sandbox *sandbox; /* that of the path; only good while the handler runs */
-	void *state;             /* not owned: who works on it */
-	call_handler on_gone;    /* the client hung up; it still has to be answered (unseen) */
+	struct sandbox *sandbox;  /* that of the path; only good while the handler runs */
+	void *state;              /* not owned: who works on it */
+	call_handler on_gone;     /* the client hung up; it still has to be answered (unseen) */
+	call_handler on_body_end; /* the body of a ROUTE_RAW request is whole */
 	bool is_answered;
 	bool is_padded;  /* 200 and white space have been sent, the body follows */
 	struct buf rest; /* owned: what of a padded answer is not sent yet */

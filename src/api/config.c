@@ -100,6 +100,8 @@ static bool read_object(struct config *config, json_t *root, struct error *err)
 	config->database = copy_text(root, "database", NULL);
 	config->network_default = copy_text(root, "network_default", "none");
 	config->hosts = copy_texts(json_object_get(root, "hosts"), &config->host_count);
+	config->is_preview_token_required =
+		json_is_true(json_object_get(root, "preview_token_required"));
 	json_t *layers = json_object_get(root, "layers");
 	config->layers_json = layers ? json_dumps(layers, JSON_COMPACT) : strdup("[]");
 	if (!config->database)

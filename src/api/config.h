@@ -35,6 +35,7 @@ struct config {
 	size_t template_count;
 	char *layers_json;     /* owned: as capabilities shows them */
 	char *network_default; /* owned */
+	bool is_preview_token_required; /* on preview hosts */
 };
 
 bool config_read(struct config *config, int fd, struct error *err);

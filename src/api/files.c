@@ -131,6 +131,17 @@ static void on_write_head(struct transfer *transfer)
 	answer_json(call, 200, &writer);
 }
 
+/* The body is whole: shutting down our side commits it. */
+static void on_body_end(struct call *call)
+{
+	struct transfer *transfer = call->state;
+	if (!transfer)
+		return;
+	shutdown(transfer->socket.fd, SHUT_WR);
+	transfer_want(transfer, EPOLLIN);
+	transfer_expect(transfer, TRANSFER_PATIENCE_MS);
+}
+
 static const struct transfer_kind writing = {
 	.op = INSIDE_WRITE, .on_head = on_write_head, .on_writable = on_write_writable
 };
@@ -144,17 +155,7 @@ void files_write(struct call *call)
 		return;
 	transfer_expect(transfer, 0); /* the body is the client's turn */
 	http_request_stream_body(call->request, on_body);
-}
-
-/* The body is whole: shutting down our side commits it. */
-void files_on_body_end(struct call *call)
-{
-	struct transfer *transfer = call->state;
-	if (!transfer)
-		return;
-	shutdown(transfer->socket.fd, SHUT_WR);
-	transfer_want(transfer, EPOLLIN);
-	transfer_expect(transfer, TRANSFER_PATIENCE_MS);
+	call->on_body_end = on_body_end;
 }
 
 /* ---- delete, stat ---- */

@@ -12,6 +12,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "store/idempotency.h"
+#include "store/secrets.h"
 #include "wire/keeper.h"
 
 #include <errno.h>
@@ -84,7 +85,9 @@ static void load_session(void *context, const struct session_row *row)
 static bool load(struct api *api, struct error *err)
 {
 	api->store = store_open(api->config.database, err);
-	return api->store && keys_load(&api->keys, api->store, api->config.key_hash, err) &&
+	return api->store &&
+	       secret_row_get(api->store, "preview", api->preview_key, sizeof(api->preview_key), err) &&
+	       keys_load(&api->keys, api->store, api->config.key_hash, err) &&
 	       sandbox_row_each(api->store, load_sandbox, api, err) &&
 	       session_row_each(api->store, load_session, api, err);
 }

@@ -7,6 +7,8 @@
 
 #include "api/answer.h"
 #include "api/hosts.h"
+#include "api/preview.h"
+#include "api/proxy.h"
 #include "api/sandbox.h"
 
 #include <stdio.h>
@@ -48,6 +50,15 @@ static const struct route routes[] = {
 	{ "GET", BOX "/exec/pty", terminals_pty, ROUTE_USE | ROUTE_QUERY_KEY },
 	{ "GET", BOX "/ssh", terminals_ssh, ROUTE_USE | ROUTE_QUERY_KEY },
 
+	{ "GET", BOX "/ports", ports_list, 0 },
+	{ "POST", BOX "/ports", ports_declare, 0 },
+	{ "DELETE", BOX "/ports/{}", ports_remove, 0 },
+	{ "", BOX "/proxy/{}", proxy_by_path, ROUTE_USE | ROUTE_RAW | ROUTE_UPGRADE },
+	{ "", BOX "/proxy/{}/*", proxy_by_path, ROUTE_USE | ROUTE_RAW | ROUTE_UPGRADE },
+	{ "POST", BOX "/preview-token", previews_make_token, 0 },
+	{ "", "/v1/p/{}", preview_by_token, ROUTE_OPEN | ROUTE_RAW | ROUTE_PREVIEW },
+	{ "", "/v1/p/{}/*", preview_by_token, ROUTE_OPEN | ROUTE_RAW | ROUTE_PREVIEW },
+
 	{ "GET", BOX "/fs", files_read, ROUTE_USE },
 	{ "PUT", BOX "/fs", files_write, ROUTE_USE | ROUTE_RAW },
 	{ "DELETE", BOX "/fs", files_delete, ROUTE_USE },
@@ -68,11 +79,6 @@ static const struct route routes[] = {
 	{ "GET", BOX "/logs", not_built, 0 },
 	{ "GET", BOX "/events", not_built, 0 },
 	{ "GET", BOX "/metrics", not_built, 0 },
-	{ "GET", BOX "/ports", not_built, 0 },
-	{ "POST", BOX "/ports", not_built, 0 },
-	{ "DELETE", BOX "/ports/{}", not_built, 0 },
-	{ "", BOX "/proxy/*", not_built, 0 },
-	{ "POST", BOX "/preview-token", not_built, 0 },
 	{ "POST", BOX "/mcp", not_built, 0 },
 	{ "POST", "/v1/mcp", not_built, 0 },
 	{ "POST", "/mcp", not_built, 0 },
@@ -88,6 +94,9 @@ static const struct route routes[] = {
 	{ "", "/v1/me/tokens", not_built, 0 },
 	{ "DELETE", "/v1/me/tokens/{}", not_built, 0 },
 };
+
+/* Of a host that is a preview's, whatever the path. */
+static const struct route preview_route = { "", "/*", preview_by_host, ROUTE_OPEN | ROUTE_RAW };
 
 /* ---- finding the route ---- */
 
@@ -149,17 +158,40 @@ static bool check_host(const struct call *call, struct error *err)
 {
 	const struct config *config = &call->api->config;
 	const char *host = http_request_header(call->request, "Host");
-	const char *origin = http_request_header(call->request, "Origin");
 	if (http_request_header_count(call->request, "Host") != 1 ||
 		!host_is_served(host, config->hosts, config->host_count)) {
 		error_set(err, ERROR_HOST_REFUSED, "this daemon does not serve that host name");
 		return error_hint(
 			err, "ask for a loopback address, localhost, or a name in 'hosts'");
 	}
-	if (origin && !origin_is_own(origin, host))
-		return error_set(
-			err, ERROR_ORIGIN_REFUSED, "web pages of other origins are refused");
 	return true;
+}
+
+static bool check_origin(const struct call *call, unsigned flags, struct error *err)
+{
+	const char *host = http_request_header(call->request, "Host");
+	const char *origin = http_request_header(call->request, "Origin");
+	if (flags & ROUTE_PREVIEW || !origin || origin_is_own(origin, host))
+		return true;
+	return error_set(err, ERROR_ORIGIN_REFUSED, "web pages of other origins are refused");
+}
+
+/* Such a host has no path but a server's inside: nothing else is looked at. */
+static bool is_preview(struct call *call)
+{
+	uint16_t port;
+	struct sandbox_id id;
+	if (http_request_header_count(call->request, "Host") != 1 ||
+		!preview_host_parse(http_request_header(call->request, "Host"), &port, &id))
+		return false;
+	call->route = &preview_route;
+	return true;
+}
+
+static bool may_use_query(const struct call *call, unsigned flags)
+{
+	return flags & ROUTE_QUERY_KEY ||
+	       (flags & ROUTE_UPGRADE && proxy_is_upgrade(call->request));
 }
 
 static bool is_json_type(const char *type)
@@ -188,13 +220,19 @@ static bool resolve_sandbox(struct call *call, struct error *err)
 static bool judge(struct call *call, char *allowed, size_t allowed_size, struct error *err)
 {
 	struct error route_error = { 0 };
+	if (is_preview(call))
+		return true;
 	if (!check_host(call, err))
 		return false;
 	bool is_found = find_route(call, allowed, allowed_size, &route_error);
 	unsigned flags = is_found ? call->route->flags : 0;
+	if (!check_origin(call, flags, err)) {
+		*allowed = '\0';
+		return false;
+	}
 	if (!(flags & ROUTE_OPEN)) {
-		call->owner =
-			auth_owner(&call->api->keys, call->request, flags & ROUTE_QUERY_KEY, err);
+		call->owner = auth_owner(
+			&call->api->keys, call->request, may_use_query(call, flags), err);
 		if (!call->owner) {
 			*allowed = '\0';
 			return false;
@@ -261,8 +299,11 @@ void routes_on_request(struct http_request *request)
 	struct error err = { 0 };
 	if (!call || call->is_answered)
 		return;
-	if (call->route->flags & ROUTE_RAW) /* its handler has been at work since the head */
-		return files_on_body_end(call);
+	if (call->route->flags & ROUTE_RAW) { /* its handler has been at work since the head */
+		if (call->on_body_end)
+			call->on_body_end(call);
+		return;
+	}
 	if (!resolve_sandbox(call, &err))
 		return answer_error(call, &err);
 	handle(call);

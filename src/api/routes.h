@@ -8,6 +8,8 @@
 #define ROUTE_QUERY_KEY 2u /* takes the key from the query too */
 #define ROUTE_USE 4u       /* uses the sandbox: its idle time begins anew */
 #define ROUTE_RAW 8u       /* the body is no JSON and is streamed to the handler */
+#define ROUTE_PREVIEW 16u  /* any page may ask: there is a secret in the target */
+#define ROUTE_UPGRADE 32u  /* takes the key from the query where the request is an upgrade */
 
 struct route {
 	const char *method;
@@ -21,9 +23,6 @@ struct route {
 void routes_on_head(struct http_request *request);
 void routes_on_request(struct http_request *request);
 void routes_on_done(struct http_request *request);
-
-/* The body of a ROUTE_RAW request is whole. */
-void files_on_body_end(struct call *call);
 
 /* The endpoints, one file a resource. */
 void health_get(struct call *call);
@@ -44,6 +43,13 @@ void commands_stream(struct call *call);
 void commands_socket(struct call *call);
 void terminals_ssh(struct call *call);
 void terminals_pty(struct call *call);
+void ports_list(struct call *call);
+void ports_declare(struct call *call);
+void ports_remove(struct call *call);
+void proxy_by_path(struct call *call);
+void previews_make_token(struct call *call);
+void preview_by_token(struct call *call);
+void preview_by_host(struct call *call);
 void files_read(struct call *call);
 void files_write(struct call *call);
 void files_delete(struct call *call);

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "store/ports.h"
 
 #include <jansson.h>
 #include <string.h>
@@ -31,23 +32,6 @@ struct sandbox *sandbox_find_any(struct api *api, const struct sandbox_id *id)
 	while (sandbox && memcmp(sandbox->id.bytes, id->bytes, SANDBOX_ID_SIZE) != 0)
 		sandbox = sandbox->bucket_next;
 	return sandbox;
-}
-
-bool sandbox_id_parse(const char *text, struct sandbox_id *ret_id)
-{
-	static const char dashes[] = "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx";
-	char plain[SANDBOX_ID_TEXT];
-	size_t n = 0;
-	if (strnlen(text, sizeof(dashes)) != sizeof(dashes) - 1)
-		return id_from_text(text, ret_id->bytes, SANDBOX_ID_SIZE);
-	for (size_t i = 0; i < sizeof(dashes) - 1; i++) {
-		if (dashes[i] == 'x')
-			plain[n++] = text[i];
-		else if (text[i] != '-')
-			return false;
-	}
-	plain[n] = '\0';
-	return id_from_text(plain, ret_id->bytes, SANDBOX_ID_SIZE);
 }
 
 struct sandbox *sandbox_find(struct api *api, const char *id, const char *owner)
@@ -173,7 +157,8 @@ static void wind_up(struct sandbox *sandbox, const char *reason)
 	loop_timer_stop(&sandbox->reaper);
 	dismiss(sandbox);
 	fd_close(&sandbox->init_fd);
-	if (!sandbox_row_end(sandbox->api->store, &sandbox->id, reason, &err))
+	if (!sandbox_row_end(sandbox->api->store, &sandbox->id, reason, &err) ||
+		!port_row_delete_all(sandbox->api->store, &sandbox->id, &err))
 		log_error("store.sandbox", sandbox->text, &err);
 	log_write(LOG_INFO, "sandbox.ended", sandbox->text, "ended: %s", reason);
 }

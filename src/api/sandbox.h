@@ -46,6 +46,7 @@ struct sandbox {
 	bool is_listed; /* the warden has it (while reconciling) */
 	int init_fd;    /* owned; -1 before it runs */
 	unsigned busy;
+	unsigned proxied; /* of the guests: requests to its ports, and tunnels */
 	int64_t idle_since_us;
 	struct loop_timer reaper;
 	struct list guests;   /* of struct guest */
@@ -75,7 +76,6 @@ void sandbox_free(struct sandbox *sandbox);
 /* A running one of that owner, by its id with or without dashes; NULL. */
 struct sandbox *sandbox_find(struct api *api, const char *id, const char *owner);
 struct sandbox *sandbox_find_any(struct api *api, const struct sandbox_id *id);
-bool sandbox_id_parse(const char *text, struct sandbox_id *ret_id);
 
 /* Asks the warden how many processes the memory limit has killed, so that the next is told apart.
  */

@@ -45,6 +45,13 @@
 	E(FILE_PATH, "file.path", 400, "the path is not absolute, too long, or has a NUL")         \
 	E(FILE_NO_SPACE, "file.no_space", 507, "the sandbox's files limit is reached")             \
 	E(FILE_FAILED, "file.failed", 500, "the file call failed; the text says how")              \
+	E(UPSTREAM, "proxy.upstream", 502, "the server inside gave no answer that can be passed on") \
+	E(PORT_CLOSED, "proxy.port_closed", 502, "nothing in the sandbox listens on that port")    \
+	E(NOT_RUNNING, "proxy.not_running", 503, "the sandbox behind the port is not running")     \
+	E(PORT_NOT_FOUND, "port.not_found", 404, "the port was not declared")                      \
+	E(PORT_LIMIT, "port.too_many", 429, "the sandbox has as many declared ports as allowed")   \
+	E(TOKEN, "preview.token", 401, "the preview token is missing, damaged or expired")         \
+	E(TOKEN_PATH, "preview.path", 403, "the preview token is not for that path")               \
 	E(CONFLICT, "idempotency.conflict", 409, "the Idempotency-Key was used with another body") \
 	E(CONFIG, "config.invalid", 500, "the configuration is wrong; the daemon does not start")  \
 	E(DEGRADED, "host.layer_missing", 500, "a layer of the walls cannot be applied on this host") \

@@ -49,3 +49,20 @@ bool id_from_text(const char *text, void *bytes, size_t size)
 	}
 	return true;
 }
+
+bool sandbox_id_parse(const char *text, struct sandbox_id *ret_id)
+{
+	static const char dashes[] = "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx";
+	char plain[SANDBOX_ID_TEXT];
+	size_t n = 0;
+	if (strnlen(text, sizeof(dashes)) != sizeof(dashes) - 1)
+		return id_from_text(text, ret_id->bytes, SANDBOX_ID_SIZE);
+	for (size_t i = 0; i < sizeof(dashes) - 1; i++) {
+		if (dashes[i] == 'x')
+			plain[n++] = text[i];
+		else if (text[i] != '-')
+			return false;
+	}
+	plain[n] = '\0';
+	return id_from_text(plain, ret_id->bytes, SANDBOX_ID_SIZE);
+}

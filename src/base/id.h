@@ -21,5 +21,7 @@ void id_random(void *bytes, size_t size);
 void id_to_text(const void *bytes, size_t size, char *text);
 /* Exactly 2 * size lower hex digits and nothing else, or false. */
 bool id_from_text(const char *text, void *bytes, size_t size);
+/* With or without the dashes of a UUID. */
+bool sandbox_id_parse(const char *text, struct sandbox_id *ret_id);
 
 #endif

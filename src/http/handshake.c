@@ -4,27 +4,8 @@
 #include <nettle/base64.h>
 #include <nettle/sha1.h>
 #include <string.h>
-#include <strings.h>
 
 #define KEY_TEXT 24 /* base64 of 16 bytes */
-
-/* Whether a comma-separated header names the token; all headers of that name count. */
-static bool names_token(const struct http_request *request, const char *header, const char *token)
-{
-	const char *name, *value;
-	for (unsigned i = 0; http_request_header_at(request, i, &name, &value); i++) {
-		if (strcasecmp(name, header) != 0)
-			continue;
-		while (*value) {
-			value += strspn(value, " \t,");
-			size_t size = strcspn(value, " \t,");
-			if (size == strlen(token) && strncasecmp(value, token, size) == 0)
-				return true;
-			value += size;
-		}
-	}
-	return false;
-}
 
 static bool is_key(const char *key)
 {
@@ -37,8 +18,8 @@ static bool is_key(const char *key)
 bool websocket_check(const struct http_request *request, struct error *err)
 {
 	const char *version = http_request_header(request, "Sec-WebSocket-Version");
-	if (!names_token(request, "Connection", "upgrade") ||
-		!names_token(request, "Upgrade", "websocket"))
+	if (!http_request_names(request, "Connection", "upgrade") ||
+		!http_request_names(request, "Upgrade", "websocket"))
 		return error_set(err, ERROR_UPGRADE, "this path speaks WebSocket only");
 	if (!version || strcmp(version, "13") != 0)
 		return error_set(err, ERROR_UPGRADE, "the WebSocket version must be 13");

@@ -57,6 +57,28 @@ bool http_request_header_at(const struct http_request *request, unsigned index,
 	return true;
 }
 
+bool http_list_names(const char *list, const char *token)
+{
+	size_t token_size = strlen(token);
+	while (*list) {
+		list += strspn(list, " \t,");
+		size_t size = strcspn(list, " \t,");
+		if (size > 0 && size == token_size && strncasecmp(list, token, size) == 0)
+			return true;
+		list += size;
+	}
+	return false;
+}
+
+bool http_request_names(const struct http_request *request, const char *header, const char *token)
+{
+	for (unsigned i = 0; i < request->header_count; i++)
+		if (strcasecmp(request->headers[i].name, header) == 0 &&
+			http_list_names(request->headers[i].value, token))
+			return true;
+	return false;
+}
+
 const char *http_request_raw_target(const struct http_request *request)
 {
 	return request->raw_target;

@@ -48,17 +48,30 @@ bool ring_put(struct ring *ring, const void *bytes, size_t size)
 	return true;
 }
 
+void ring_drop(struct ring *ring, size_t size)
+{
+	if (size == 0)
+		return;
+	ring->start = (ring->start + size) & (ring->capacity - 1);
+	ring->size -= size;
+	if (ring->size == 0)
+		ring->start = 0;
+}
+
 size_t ring_take(struct ring *ring, void *bytes, size_t size)
 {
 	size = MIN(size, ring->size);
 	if (size == 0)
 		return 0;
 	peek(ring, bytes, size);
-	ring->start = (ring->start + size) & (ring->capacity - 1);
-	ring->size -= size;
-	if (ring->size == 0)
-		ring->start = 0;
+	ring_drop(ring, size);
 	return size;
+}
+
+size_t ring_peek(const struct ring *ring, const char **ret_bytes)
+{
+	*ret_bytes = ring->bytes + ring->start;
+	return MIN(ring->size, ring->capacity - ring->start);
 }
 
 void ring_deinit(struct ring *ring)

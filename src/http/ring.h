@@ -16,6 +16,9 @@ struct ring {
 bool ring_put(struct ring *ring, const void *bytes, size_t size);
 /* Takes up to size of the oldest bytes and returns how many. */
 size_t ring_take(struct ring *ring, void *bytes, size_t size);
+/* Some of the oldest bytes, as they lie; 0 when it is empty. ring_drop drops so many or fewer. */
+size_t ring_peek(const struct ring *ring, const char **ret_bytes);
+void ring_drop(struct ring *ring, size_t size);
 void ring_deinit(struct ring *ring);
 
 #endif

@@ -83,6 +83,9 @@ unsigned http_request_header_count(const struct http_request *request, const cha
 /* The headers in order, as sent; false beyond the last. */
 bool http_request_header_at(const struct http_request *request, unsigned index,
 	const char **ret_name, const char **ret_value);
+/* Whether a header that is a list names it; case-insensitive, all headers of that name count. */
+bool http_request_names(const struct http_request *request, const char *header, const char *token);
+bool http_list_names(const char *list, const char *token);
 /* The target as it was sent: no white space, no control characters. */
 const char *http_request_raw_target(const struct http_request *request);
 /* From Content-Length; -1 when chunked, 0 when there is no body. */

@@ -127,12 +127,17 @@ static bool take_key(struct config *config, const char *key, json_t *value, stru
 		config->ttl_seconds = (unsigned)number;
 		return true;
 	}
+	if (!strcmp(key, "preview_token_required")) {
+		config->is_preview_token_required = json_is_true(value);
+		return json_is_boolean(value) ||
+		       error_set(err, ERROR_CONFIG, "'%s' must be true or false", key);
+	}
 	if (!strcmp(key, "network_default"))
 		return (is_text && !strcmp(json_string_value(value), "none")) ||
 		       error_set(err, ERROR_CONFIG, "'network_default' can only be \"none\" so far");
 	error_set(err, ERROR_CONFIG, "unknown key '%s'", key);
 	return error_hint(err, "known: listen, hosts, templates, limits, caps, ttl_seconds, id_base, "
-			       "network_default, allow_degraded");
+			       "network_default, preview_token_required, allow_degraded");
 }
 
 /* A sandbox is capped by the machine: three quarters of its memory, all of its cores. */

@@ -30,6 +30,7 @@ struct config {
 	json_t *hosts;          /* owned array of strings */
 	char *templates[KEEPER_NAMES]; /* owned; none: all that are built */
 	char network_default[16];
+	bool is_preview_token_required; /* on preview hosts */
 };
 
 struct state {

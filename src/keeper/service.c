@@ -90,13 +90,14 @@ static int config_memfd(const struct keeper *keeper, struct error *err)
 	const struct config *config = &keeper->config;
 	json_t *caps = limits_json(&config->caps, config->cell_seconds_cap);
 	json_object_set_new(caps, "sandboxes", json_integer(config->sandboxes));
-	json_t *root = json_pack("{s:s, s:s, s:s, s:s, s:s, s:O, s:i, s:o, s:o, s:o, s:o, s:s}",
+	json_t *root = json_pack("{s:s, s:s, s:s, s:s, s:s, s:O, s:i, s:o, s:o, s:o, s:o, s:s, s:b}",
 		"version", SANDGLASS_VERSION, "address", keeper->address, "database",
 		"/state/state.db", "key_hash", keeper->state.key_hash, "key_prefix", "sg_", "hosts",
 		config->hosts, "ttl_seconds", (int)config->ttl_seconds, "limits",
 		limits_json(&config->limits, config->cell_seconds), "caps", caps, "templates",
 		templates_json(keeper), "layers", service_layers(keeper), "network_default",
-		config->network_default);
+		config->network_default, "preview_token_required",
+		config->is_preview_token_required);
 	char *text = root ? json_dumps(root, JSON_COMPACT) : NULL;
 	int fd = memfd_create("config", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (!text || fd < 0 || !fd_write_all(fd, text, strlen(text)) ||

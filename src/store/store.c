@@ -26,6 +26,9 @@ static const char *const migrations[] = {
 	"CREATE TABLE idempotency (owner TEXT NOT NULL, key TEXT NOT NULL, body_hash BLOB NOT NULL,"
 	" sandbox BLOB NOT NULL, created_ms INTEGER NOT NULL, PRIMARY KEY (owner, key)) WITHOUT "
 	"ROWID;",
+	"CREATE TABLE ports (sandbox BLOB NOT NULL, port INTEGER NOT NULL, label TEXT NOT NULL,"
+	" PRIMARY KEY (sandbox, port)) WITHOUT ROWID;"
+	"CREATE TABLE secrets (name TEXT PRIMARY KEY, bytes BLOB NOT NULL) WITHOUT ROWID;",
 };
 
 int store_version(void)
