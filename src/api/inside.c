@@ -1,14 +1,99 @@
-/* See inside.h. */
+/*
+ * See inside.h. Init takes requests one by one, and its socket holds some 25 of them: of a burst
+ * the rest waits here, PARCELS at most, with duplicates of its descriptors.
+ */
 #include "api/inside.h"
 
 #include "base/fd.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+
+#define PARCELS 64
+#define PARCEL_FDS 4
+
+struct parcel {
+	struct list link; /* in sandbox->outbox */
+	struct inside_request request;
+	int fds[PARCEL_FDS]; /* owned */
+	unsigned fd_count;
+};
+
+static void parcel_free(struct parcel *parcel)
+{
+	list_remove(&parcel->link);
+	for (unsigned i = 0; i < parcel->fd_count; i++)
+		fd_close(&parcel->fds[i]);
+	free(parcel);
+}
+
+void inside_discard(struct sandbox *sandbox)
+{
+	loop_forget(&sandbox->outlet);
+	while (!list_is_empty(&sandbox->outbox))
+		parcel_free(LIST_FIRST(&sandbox->outbox, struct parcel, link));
+	sandbox->outbox_count = 0;
+}
+
+/* Init may be gone: whoever asked hears of it by the hang-up of the answer socket. */
+static void on_outlet(struct loop_source *source, uint32_t events)
+{
+	struct sandbox *sandbox = CONTAINER_OF(source, struct sandbox, outlet);
+	while (!list_is_empty(&sandbox->outbox)) {
+		struct parcel *parcel = LIST_FIRST(&sandbox->outbox, struct parcel, link);
+		struct error failure = { 0 };
+		if (!wire_send(sandbox->init_fd, &parcel->request, sizeof(parcel->request),
+			    parcel->fds, parcel->fd_count, &failure)) {
+			if (failure.os_error == EAGAIN)
+				return;
+			return inside_discard(sandbox);
+		}
+		parcel_free(parcel);
+		sandbox->outbox_count--;
+	}
+	loop_forget(source);
+}
+
+static struct parcel *parcel_new(
+	const struct inside_request *request, const int *fds, unsigned fd_count)
+{
+	struct parcel *parcel = calloc(1, sizeof(*parcel));
+	if (!parcel)
+		return NULL;
+	list_init(&parcel->link);
+	parcel->request = *request;
+	for (; parcel->fd_count < fd_count; parcel->fd_count++) {
+		parcel->fds[parcel->fd_count] = fd_duplicate(fds[parcel->fd_count]);
+		if (parcel->fds[parcel->fd_count] < 0) {
+			parcel_free(parcel);
+			return NULL;
+		}
+	}
+	return parcel;
+}
+
+static bool keep(struct sandbox *sandbox, const struct inside_request *request, const int *fds,
+	unsigned fd_count, struct error *err)
+{
+	assert(fd_count <= PARCEL_FDS);
+	bool is_watched = sandbox->outlet.loop ||
+			  (sandbox->outbox_count < PARCELS &&
+				  loop_watch(&sandbox->api->loop, &sandbox->outlet,
+					  sandbox->init_fd, EPOLLOUT, on_outlet, NULL));
+	struct parcel *parcel = is_watched && sandbox->outbox_count < PARCELS
+					? parcel_new(request, fds, fd_count)
+					: NULL;
+	if (!parcel)
+		return error_set(err, ERROR_BUSY, "the sandbox takes no further request right now");
+	list_append(&sandbox->outbox, &parcel->link);
+	sandbox->outbox_count++;
+	return true;
+}
 
 bool inside_ask(struct sandbox *sandbox, struct inside_request *request, const int *fds,
 	unsigned fd_count, struct error *err)
@@ -17,10 +102,12 @@ bool inside_ask(struct sandbox *sandbox, struct inside_request *request, const i
 	struct error failure = { 0 };
 	request->version = INSIDE_VERSION;
 	request->serial = ++serial;
+	if (!list_is_empty(&sandbox->outbox))
+		return keep(sandbox, request, fds, fd_count, err);
 	if (wire_send(sandbox->init_fd, request, sizeof(*request), fds, fd_count, &failure))
 		return true;
 	if (failure.os_error == EAGAIN || failure.os_error == ETOOMANYREFS)
-		return error_set(err, ERROR_BUSY, "the sandbox takes no further request right now");
+		return keep(sandbox, request, fds, fd_count, err);
 	return error_set(err, ERROR_SANDBOX_ENDED, "the sandbox is ending");
 }
 

@@ -5,10 +5,12 @@
 #include "api/sandbox.h"
 #include "wire/inside.h"
 
-/* Fills in the version and sends. The descriptors stay the caller's. False and err: nothing was
- * asked; sandbox.busy where init has too much to do. */
+/* Fills in the version and sends, or keeps it until there is room. The descriptors stay the
+ * caller's. False and err: nothing was asked; sandbox.busy where too much waits already. */
 bool inside_ask(struct sandbox *sandbox, struct inside_request *request, const int *fds,
 	unsigned fd_count, struct error *err);
+/* Before init's socket is closed: drops what waits for it. */
+void inside_discard(struct sandbox *sandbox);
 /* Kills what a dead kernel left behind: all of its session, as seen inside. Nothing for 0. */
 void inside_sweep(struct sandbox *sandbox, uint32_t session);
 /* A connected pair: [0] is ours and does not block, [1] goes along. `type`: SOCK_STREAM,

@@ -4,6 +4,7 @@
  */
 #include "api/sandbox.h"
 
+#include "api/inside.h"
 #include "api/session.h"
 #include "base/clock.h"
 #include "base/fd.h"
@@ -89,6 +90,7 @@ struct sandbox *sandbox_new(struct api *api, const struct sandbox_row *row, stru
 	id_to_text(row->id.bytes, SANDBOX_ID_SIZE, sandbox->text);
 	memcpy(sandbox->owner, row->owner, sizeof(sandbox->owner));
 	memcpy(sandbox->template_name, row->template_name, sizeof(sandbox->template_name));
+	list_init(&sandbox->outbox);
 	list_init(&sandbox->guests);
 	list_init(&sandbox->sessions);
 	list_init(&sandbox->deletions);
@@ -102,6 +104,7 @@ struct sandbox *sandbox_new(struct api *api, const struct sandbox_row *row, stru
 
 void sandbox_start(struct sandbox *sandbox, int init_fd)
 {
+	inside_discard(sandbox);
 	fd_close(&sandbox->init_fd);
 	fd_set_nonblocking(init_fd, true);
 	sandbox->init_fd = init_fd;
@@ -129,6 +132,7 @@ void sandbox_free(struct sandbox *sandbox)
 	while (!list_is_empty(&sandbox->sessions))
 		session_free(LIST_FIRST(&sandbox->sessions, struct session, link));
 	api_return_descriptors(sandbox->api, 1);
+	inside_discard(sandbox);
 	fd_close(&sandbox->init_fd);
 	free(sandbox->metadata);
 	free(sandbox->shown_metadata);
@@ -156,6 +160,7 @@ static void wind_up(struct sandbox *sandbox, const char *reason)
 	sandbox->state = SANDBOX_ENDING;
 	loop_timer_stop(&sandbox->reaper);
 	dismiss(sandbox);
+	inside_discard(sandbox);
 	fd_close(&sandbox->init_fd);
 	if (!sandbox_row_end(sandbox->api->store, &sandbox->id, reason, &err) ||
 		!port_row_delete_all(sandbox->api->store, &sandbox->id, &err))

@@ -43,8 +43,11 @@ struct sandbox {
 	struct wire_limits limits;
 	uint32_t cell_seconds; /* a cell's limit where it names none */
 	enum sandbox_state state;
-	bool is_listed; /* the warden has it (while reconciling) */
-	int init_fd;    /* owned; -1 before it runs */
+	bool is_listed;     /* the warden has it (while reconciling) */
+	int init_fd;        /* owned; -1 before it runs */
+	struct list outbox; /* of struct parcel (inside.c): requests for which init had no room */
+	unsigned outbox_count;
+	struct loop_source outlet; /* init_fd, while it is waited for */
 	unsigned busy;
 	unsigned proxied; /* of the guests: requests to its ports, and tunnels */
 	int64_t idle_since_us;
