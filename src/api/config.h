@@ -33,8 +33,8 @@ struct config {
 	int64_t sandboxes;          /* at most, an owner */
 	struct template *templates; /* owned; the first is the default */
 	size_t template_count;
-	char *layers_json;     /* owned: as capabilities shows them */
-	char *network_default; /* owned */
+	char *layers_json;              /* owned: as capabilities shows them */
+	char *network_default;          /* owned */
 	bool is_preview_token_required; /* on preview hosts */
 };
 

@@ -86,7 +86,8 @@ static bool load(struct api *api, struct error *err)
 {
 	api->store = store_open(api->config.database, err);
 	return api->store &&
-	       secret_row_get(api->store, "preview", api->preview_key, sizeof(api->preview_key), err) &&
+	       secret_row_get(
+		       api->store, "preview", api->preview_key, sizeof(api->preview_key), err) &&
 	       keys_load(&api->keys, api->store, api->config.key_hash, err) &&
 	       sandbox_row_each(api->store, load_sandbox, api, err) &&
 	       session_row_each(api->store, load_session, api, err);

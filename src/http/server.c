@@ -229,10 +229,9 @@ static struct MHD_Daemon *start_library(struct http_server *server)
 {
 	const struct http_config *config = &server->config;
 	unsigned idle_seconds = config->idle_seconds ? config->idle_seconds : HTTP_IDLE_SECONDS;
-	return MHD_start_daemon(MHD_USE_EPOLL | MHD_ALLOW_UPGRADE, 0, NULL, NULL,
-		request_on_access, server, MHD_OPTION_LISTEN_SOCKET, config->listen_fd,
-		MHD_OPTION_CONNECTION_LIMIT, config->connections,
-		MHD_OPTION_CONNECTION_MEMORY_LIMIT, HTTP_CONNECTION_MEMORY,
+	return MHD_start_daemon(MHD_USE_EPOLL | MHD_ALLOW_UPGRADE, 0, NULL, NULL, request_on_access,
+		server, MHD_OPTION_LISTEN_SOCKET, config->listen_fd, MHD_OPTION_CONNECTION_LIMIT,
+		config->connections, MHD_OPTION_CONNECTION_MEMORY_LIMIT, HTTP_CONNECTION_MEMORY,
 		MHD_OPTION_CONNECTION_TIMEOUT, idle_seconds, MHD_OPTION_NOTIFY_CONNECTION,
 		on_connection, server, MHD_OPTION_NOTIFY_COMPLETED, on_completed, server,
 		MHD_OPTION_URI_LOG_CALLBACK, on_request_line, server, MHD_OPTION_UNESCAPE_CALLBACK,

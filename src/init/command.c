@@ -48,13 +48,12 @@
 #define KILL_PAUSE_MS 5                 /* between rounds of killing, unless a child ends earlier */
 #define POLL_LIMIT_MS (3600 * 1000)
 
+/* One thread for each library of linear algebra: many small processes share few cores. */
 #define SURROUNDINGS \
 	"HOME=/home/user", "USER=user", "LOGNAME=user", "SHELL=/bin/bash", \
 		"PATH=/home/user/.local/bin:/usr/local/bin:/usr/bin:/bin", "LANG=C.UTF-8", \
-		"TZ=UTC", "PIP_DISABLE_PIP_VERSION_CHECK=1", \
-		/* one thread a library of linear algebra: many processes share few cores */ \
-		"OPENBLAS_NUM_THREADS=1", "OMP_NUM_THREADS=1", "MKL_NUM_THREADS=1", \
-		"NUMEXPR_NUM_THREADS=1"
+		"TZ=UTC", "PIP_DISABLE_PIP_VERSION_CHECK=1", "OPENBLAS_NUM_THREADS=1", \
+		"OMP_NUM_THREADS=1", "MKL_NUM_THREADS=1", "NUMEXPR_NUM_THREADS=1"
 
 static char *const terminal_environment[] = { SURROUNDINGS, "TERM=xterm-256color", NULL };
 static char *const environment[] = {
