@@ -57,7 +57,8 @@ static void write_bounds(struct writer *writer, const struct config *config)
 static void write_features(struct writer *writer)
 {
 	static const char *const features[] = { "sandboxes", "contexts", "commands", "streams",
-		"files", "lifecycle", "idempotent_create" };
+		"files", "lifecycle", "idempotent_create", "terminals", "command_sockets", "ports",
+		"previews" };
 	writer_open(writer, "features", '[');
 	for (size_t i = 0; i < ARRAY_SIZE(features); i++)
 		writer_text(writer, NULL, features[i]);

@@ -149,6 +149,12 @@ static bool put_names(
 		       http_request_raw_target(request));
 }
 
+const char *forward_scheme(const struct http_request *request)
+{
+	const char *said = http_request_header(request, "X-Forwarded-Proto");
+	return said && strcasecmp(said, "https") == 0 ? "https" : "http";
+}
+
 static bool put_framing(
 	struct buf *out, const struct http_request *request, const struct exposure *exposure)
 {
@@ -170,7 +176,7 @@ bool forward_request(
 	return buf_append_text(out, http_request_method(request)) && buf_append_text(out, " ") &&
 	       forward_target(out, http_request_raw_target(request), exposure) &&
 	       buf_append_text(out, " HTTP/1.1\r\n") && put_names(out, request, exposure) &&
-	       put_header(out, "X-Forwarded-Proto", "http") &&
+	       put_header(out, "X-Forwarded-Proto", forward_scheme(request)) &&
 	       put_header(out, "X-Request-Id", http_request_id(request)) &&
 	       put_client_headers(out, request, exposure) && put_framing(out, request, exposure);
 }

@@ -32,6 +32,8 @@ bool forward_request(
 void forward_answer(struct http_request *request, const struct answer_head *head,
 	const struct exposure *exposure);
 
+/* "https" where a proxy in front of us says that the client came by it. */
+const char *forward_scheme(const struct http_request *request);
 /* The server's target: without the prefix, and without the parameter. */
 bool forward_target(struct buf *out, const char *raw, const struct exposure *exposure);
 /* Without Domain; with `path` (may be NULL) in place of its own. */

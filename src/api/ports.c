@@ -6,6 +6,7 @@
 #include "store/ports.h"
 #include "api/answer.h"
 #include "api/fields.h"
+#include "api/forward.h"
 #include "api/inside.h"
 #include "api/preview.h"
 #include "api/routes.h"
@@ -87,7 +88,8 @@ static void write_port(struct listing *listing, uint16_t port, const char *label
 	struct writer *writer = &listing->writer;
 	if (listing->only && listing->only != port)
 		return;
-	snprintf(url, sizeof(url), "http://%.200s/v1/sandboxes/%s/proxy/%u/",
+	snprintf(url, sizeof(url), "%s://%.200s/v1/sandboxes/%s/proxy/%u/",
+		forward_scheme(listing->call->request),
 		http_request_header(listing->call->request, "Host"), listing->id, port);
 	writer_open(writer, NULL, '{');
 	writer_int(writer, "port", port);

@@ -94,6 +94,7 @@ static void what_a_server_may_read_otherwise_is_not_covered(void **state)
 	assert_false(covers("/a", "a", "..\\b", NULL));
 	assert_false(covers("/a", "a", "..;x", NULL));
 	assert_false(covers("/a", "a", "", "b"));
+	assert_false(covers("/a", "a", "%2e%2e", "b"));
 }
 
 static bool is_host(const char *host, uint16_t port)

@@ -242,7 +242,7 @@ static void answer_token(struct call *call, const struct preview *preview, struc
 	char expires[CLOCK_TEXT_SIZE];
 	cleanup_writer struct writer writer = writer_make();
 	cleanup_buf struct buf url = buf_make(TOKEN_ROOM);
-	writer.is_failed = !buf_printf(&url, "http://%s/v1/p/%s/",
+	writer.is_failed = !buf_printf(&url, "%s://%s/v1/p/%s/", forward_scheme(call->request),
 		http_request_header(call->request, "Host"), buf_text(token));
 	clock_text(preview->expires_s * 1000, expires);
 	writer_open(&writer, NULL, '{');

@@ -24,6 +24,8 @@
 #define READS_A_TURN 16
 /* Answers to pings wait in the same queue; a peer that sends them and reads nothing is not read. */
 #define MOST_QUEUED 2048
+#define MOST_WAITING 1024   /* messages of ours: each costs more memory than its bytes */
+#define MOST_FRAGMENTS 1024 /* of a message: each is kept apart until it is whole */
 
 enum phase { WAITING, OPEN, CLOSING, LINGERING, OVER };
 
@@ -40,7 +42,7 @@ struct websocket {
 	enum websocket_code code; /* of the closing frame, which is due when all else is sent */
 	const char *reason;       /* not owned */
 	bool is_held, is_paused, is_full, is_closing, is_close_queued, is_at_work, is_dead;
-	unsigned reads;
+	unsigned reads, fragments;
 	int64_t heard_ms, taken_ms;
 };
 
@@ -64,6 +66,8 @@ static ssize_t on_read(
 	wslay_event_context_ptr frames, uint8_t *bytes, size_t size, int flags, void *context)
 {
 	struct websocket *socket = context;
+	if (socket->is_dead)
+		return no_bytes(socket, WSLAY_ERR_CALLBACK_FAILURE);
 	if (socket->is_paused || socket->reads++ >= READS_A_TURN ||
 		wslay_event_get_queued_msg_count(frames) > MOST_QUEUED)
 		return no_bytes(socket, WSLAY_ERR_WOULDBLOCK);
@@ -115,8 +119,21 @@ static void on_message(wslay_event_context_ptr frames,
 			socket, is_text, (const char *)message->msg, message->msg_length);
 }
 
+static void on_frame(wslay_event_context_ptr frames,
+	const struct wslay_event_on_frame_recv_start_arg *frame, void *context)
+{
+	struct websocket *socket = context;
+	if (frame->opcode == WSLAY_TEXT_FRAME || frame->opcode == WSLAY_BINARY_FRAME)
+		socket->fragments = 0;
+	else if (frame->opcode == WSLAY_CONTINUATION_FRAME && ++socket->fragments > MOST_FRAGMENTS)
+		socket->is_dead = true;
+}
+
 static const struct wslay_event_callbacks callbacks = {
-	.recv_callback = on_read, .send_callback = on_write, .on_msg_recv_callback = on_message
+	.recv_callback = on_read,
+	.send_callback = on_write,
+	.on_frame_recv_start_callback = on_frame,
+	.on_msg_recv_callback = on_message,
 };
 
 /* ---- ends ---- */
@@ -213,10 +230,16 @@ static void watch(struct websocket *socket)
 	loop_rewatch(&socket->source, events);
 }
 
+/* Whether that part of what may be queued is. */
+static bool is_loaded(const struct websocket *socket, unsigned divisor)
+{
+	return wslay_event_get_queued_msg_length(socket->frames) >= WEBSOCKET_QUEUE / divisor ||
+	       wslay_event_get_queued_msg_count(socket->frames) >= MOST_WAITING / divisor;
+}
+
 static void tell_drained(struct websocket *socket)
 {
-	if (!socket->is_full || socket->is_closing ||
-		wslay_event_get_queued_msg_length(socket->frames) > WEBSOCKET_QUEUE / 2)
+	if (!socket->is_full || socket->is_closing || is_loaded(socket, 2))
 		return;
 	socket->is_full = false;
 	if (socket->owner && socket->owner->on_drain)
@@ -378,7 +401,7 @@ bool websocket_send(struct websocket *socket, bool is_text, const void *bytes, s
 	if (wslay_event_queue_msg(socket->frames, &message) == WSLAY_ERR_NOMEM)
 		socket->is_dead = true; /* ends in its next turn */
 	stir(socket);
-	socket->is_full = wslay_event_get_queued_msg_length(socket->frames) >= WEBSOCKET_QUEUE;
+	socket->is_full = is_loaded(socket, 1);
 	return !socket->is_full;
 }
 

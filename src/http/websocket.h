@@ -7,9 +7,10 @@
  * call. The owner frees it there, or at any earlier moment, in any handler: that cuts the
  * connection.
  *
- * Bounds: a message 1 MiB (closed with 1009); what waits to be sent WEBSOCKET_QUEUE, then
- * websocket_send() says no and the owner waits for on_drain. A ping every 20 s; a peer from which
- * nothing came for 60 s, or that took nothing for 60 s, is given up. A closing handshake has 5 s.
+ * Bounds: a message 1 MiB (closed with 1009), in at most 1,024 fragments (cut); what waits to be
+ * sent WEBSOCKET_QUEUE, then websocket_send() says no and the owner waits for on_drain. A ping
+ * every 20 s; a peer from which nothing came for 60 s, or that took nothing for 60 s, is given up.
+ * A closing handshake has 5 s.
  *
  * What is sent first is held for 100 ms or until the client's first frame: there is a client that
  * loses frames which arrive together with the head of the answer.

@@ -351,6 +351,14 @@ def test_what_the_server_is_told(seen, daemon, app_box):
     assert told.get("x-forwarded-prefix") == (urlsplit(seen.base).path if seen.kind == "path" else None)
 
 
+def test_a_proxy_in_front_may_say_that_it_does_tls(seen, api, app_box):
+    assert shown_headers(seen("GET", "/show"))["x-forwarded-proto"] == "http"
+    told = shown_headers(seen("GET", "/show", headers={"X-Forwarded-Proto": "https"}))
+    assert told["x-forwarded-proto"] == "https"
+    made = api.post(f"/sandboxes/{app_box.id}/preview-token", json={"port": 1}, headers={"X-Forwarded-Proto": "https"})
+    assert made.json()["url"].startswith("https://")
+
+
 def test_another_authorization_is_the_servers_own(seen):
     told = shown_headers(seen("GET", "/show", headers={"Authorization": "Basic dTpw"})) if seen.kind != "path" else {}
     assert told.get("authorization") == ("Basic dTpw" if seen.kind != "path" else None)

@@ -144,6 +144,14 @@ def test_a_message_of_more_than_a_mebibyte_closes_with_1009(open_socket):
     assert channel.receive() == 1009
 
 
+def test_a_message_of_countless_pieces_is_cut(open_socket):
+    channel = open_socket("/exec/ws")
+    channel.socket.sendall(frame(TEXT, b"x", final=False) + frame(0, b"x", final=False) * 2000)
+    with pytest.raises((EOFError, ConnectionResetError)):
+        while True:
+            channel.receive_frame()
+
+
 def test_a_message_in_pieces_with_a_ping_between_is_whole(open_socket):
     channel = open_socket("/exec/ws")
     text = b'{"id": "a", "cmd": "echo \xc3\xa4"}'
