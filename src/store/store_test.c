@@ -1,6 +1,8 @@
 #include "base/clock.h"
 #include "store/idempotency.h"
+#include "store/ports.h"
 #include "store/sandboxes.h"
+#include "store/secrets.h"
 #include "store/sessions.h"
 
 #include <setjmp.h>
@@ -104,6 +106,65 @@ static void an_idempotency_key_belongs_to_its_owner(void **state)
 	store_close(store);
 }
 
+static void add_port(void *context, const struct port_row *row)
+{
+	char *text = context;
+	sprintf(text + strlen(text), "%u %s,", row->port, row->label);
+}
+
+static void declared_ports_come_in_order_and_go_with_their_sandbox(void **state)
+{
+	struct error err = { 0 };
+	const struct sandbox_id one = { { 1 } }, other = { { 2 } };
+	const struct port_row rows[] = { { 80, "b" }, { 9, "a" }, { 80, "c" } };
+	char text[64] = "";
+	bool was_there;
+	struct store *store = open_store();
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+		assert_true(port_row_put(store, &one, &rows[i], &err));
+	assert_true(port_row_put(store, &other, &rows[0], &err));
+	assert_true(port_row_each(store, &one, add_port, text, &err));
+	assert_string_equal(text, "9 a,80 c,");
+	assert_true(port_row_delete(store, &one, 9, &was_there, &err) && was_there);
+	assert_true(port_row_delete(store, &one, 9, &was_there, &err) && !was_there);
+	assert_true(port_row_delete_all(store, &one, &err));
+	text[0] = '\0';
+	assert_true(port_row_each(store, &one, add_port, text, &err));
+	assert_true(port_row_each(store, &other, add_port, text, &err));
+	assert_string_equal(text, "80 b,");
+	store_close(store);
+}
+
+static void declared_ports_are_bounded(void **state)
+{
+	struct error err = { 0 };
+	const struct sandbox_id sandbox = { { 3 } };
+	struct port_row row = { 0 };
+	struct store *store = open_store();
+	for (row.port = 1; row.port <= PORTS_A_SANDBOX; row.port++)
+		assert_true(port_row_put(store, &sandbox, &row, &err));
+	assert_false(port_row_put(store, &sandbox, &row, &err));
+	assert_int_equal(err.code, ERROR_PORT_LIMIT);
+	row.port = 1;
+	assert_true(port_row_put(store, &sandbox, &row, &err));
+	store_close(store);
+}
+
+static void a_secret_is_made_once(void **state)
+{
+	struct error err = { 0 };
+	uint8_t first[32], again[32], other[32];
+	struct store *store = open_store();
+	assert_true(secret_row_get(store, "a", first, sizeof(first), &err));
+	assert_true(secret_row_get(store, "b", other, sizeof(other), &err));
+	store_close(store);
+	store = open_store();
+	assert_true(secret_row_get(store, "a", again, sizeof(again), &err));
+	assert_memory_equal(first, again, sizeof(first));
+	assert_memory_not_equal(first, other, sizeof(first));
+	store_close(store);
+}
+
 static void a_rolled_back_write_leaves_nothing(void **state)
 {
 	struct error err = { 0 };
@@ -156,6 +217,9 @@ int main(void)
 		cmocka_unit_test(rows_outlive_the_process_that_wrote_them),
 		cmocka_unit_test(an_ended_sandbox_keeps_its_row_and_loses_its_sessions),
 		cmocka_unit_test(an_idempotency_key_belongs_to_its_owner),
+		cmocka_unit_test(declared_ports_come_in_order_and_go_with_their_sandbox),
+		cmocka_unit_test(declared_ports_are_bounded),
+		cmocka_unit_test(a_secret_is_made_once),
 		cmocka_unit_test(a_rolled_back_write_leaves_nothing),
 		cmocka_unit_test(a_newer_database_is_refused_and_says_so),
 	};

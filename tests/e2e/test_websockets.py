@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import pty
 import re
-import select
-import shutil
-import subprocess
 import threading
 import time
 
@@ -366,34 +362,6 @@ def test_the_first_output_is_held_back(open_socket):
 def test_what_the_client_sends_together_with_its_handshake_counts(open_socket):
     shell = open_socket("/ssh", together=frame(BINARY, b"echo ear''ly\n"))
     shell.receive_until(b"early")
-
-
-def test_the_npm_client_opens_a_shell(daemon, box):
-    node_modules = os.environ.get("SANDGLASS_NODE_MODULES")
-    if not node_modules or not shutil.which("node"):
-        pytest.skip("SANDGLASS_NODE_MODULES names no folder with @pandastack/sdk")
-    program = os.path.join(node_modules, "@pandastack/sdk/dist/cli.js")
-    env = {**os.environ, **daemon.variables, "PANDASTACK_API_URL": daemon.url}
-    main, side = pty.openpty()
-    process = subprocess.Popen(["node", program, "sandbox", "ssh", box.id], stdin=side, stdout=side, stderr=side, env=env)
-    os.close(side)
-    shown = b""
-
-    def read_until(wanted):
-        nonlocal shown
-        end = time.monotonic() + 20 * PATIENCE
-        while wanted not in shown:
-            assert time.monotonic() < end, shown
-            if select.select([main], [], [], 0.5)[0]:
-                shown += os.read(main, 65536)
-
-    read_until(b"$ ")  # the first output is there, though it listens late
-    os.write(main, b"echo $((6 * 7))-answer\n")
-    read_until(b"42-answer")
-    os.write(main, b"exit\n")
-    read_until(b'{"exit":0}')
-    assert process.wait(20 * PATIENCE) == 0
-    os.close(main)
 
 
 # ---------------------------------------------------------------- commands over one socket
