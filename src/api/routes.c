@@ -286,7 +286,7 @@ static void on_gone(struct http_request *request)
 
 static void handle(struct call *call)
 {
-	if (call->sandbox && (call->route->flags & ROUTE_USE) && !sandbox_is_paused(call->sandbox))
+	if (call->sandbox && call->route->flags & ROUTE_USE)
 		sandbox_touch(call->sandbox);
 	call->route->handler(call);
 }

@@ -280,15 +280,21 @@ static void schedule(struct sandbox *sandbox)
 	loop_timer_start_at(&sandbox->api->loop, &sandbox->reaper, due_us(sandbox), on_due);
 }
 
-void sandbox_touch(struct sandbox *sandbox)
+static void begin_idle(struct sandbox *sandbox)
 {
 	sandbox->idle_since_us = clock_monotonic_us();
+}
+
+void sandbox_touch(struct sandbox *sandbox)
+{
+	if (!sandbox_is_paused(sandbox))
+		begin_idle(sandbox);
 }
 
 void sandbox_set_pause(struct sandbox *sandbox, enum sandbox_pause pause)
 {
 	sandbox->pause = pause;
-	sandbox_touch(sandbox);
+	begin_idle(sandbox);
 	schedule(sandbox);
 }
 
@@ -358,7 +364,7 @@ void guest_leave(struct guest *guest)
 		return;
 	guest->sandbox = NULL;
 	list_remove(&guest->link);
-	if (!guest->is_looking && !sandbox_is_paused(sandbox))
+	if (!guest->is_looking)
 		sandbox_touch(sandbox);
 	if (--sandbox->busy == 0)
 		schedule(sandbox);

@@ -113,7 +113,7 @@ bool sandbox_takes_work(const struct sandbox *sandbox, struct error *err);
 /* Only the state; pause.h does the rest. The idle time begins anew. */
 void sandbox_set_pause(struct sandbox *sandbox, enum sandbox_pause pause);
 
-/* The idle time begins anew. */
+/* The idle time begins anew; not that of a paused one, which nobody uses. */
 void sandbox_touch(struct sandbox *sandbox);
 void sandbox_set_life(struct sandbox *sandbox, int64_t ttl_seconds, bool is_persistent);
 int64_t sandbox_idle_seconds(const struct sandbox *sandbox);
