@@ -211,6 +211,14 @@ const char *auth_owner(struct keys *keys, const struct http_request *request, bo
 	return owner;
 }
 
+bool auth_is_valid(const struct keys *keys, const uint8_t hash[KEY_HASH_SIZE])
+{
+	for (size_t i = 0; i < keys->count; i++)
+		if (memcmp(hash, keys->keys[i].row.hash, KEY_HASH_SIZE) == 0)
+			return key_is_valid(&keys->keys[i].row, clock_wall_ms());
+	return false;
+}
+
 /* ---- keys where none belongs ---- */
 
 static bool holds_digits(const struct keys *keys, const char *text)

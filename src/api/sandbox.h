@@ -55,8 +55,9 @@ struct sandbox {
 	struct list outbox; /* of struct parcel (inside.c): requests for which init had no room */
 	unsigned outbox_count;
 	struct loop_source outlet; /* init_fd, while it is waited for */
-	unsigned busy;
-	unsigned proxied; /* of the guests: requests to its ports, and tunnels */
+	unsigned busy;             /* guests at work */
+	unsigned looking;          /* guests that only look */
+	unsigned proxied;          /* of the guests: requests to its ports, and tunnels */
 	int64_t idle_since_us;
 	struct loop_timer reaper;
 	struct list guests;   /* of struct guest */
@@ -123,8 +124,8 @@ void sandbox_write_expiry(const struct sandbox *sandbox, struct writer *writer);
 /* False and err where it takes no more, or is paused (sandbox.not_running). */
 bool guest_enter(
 	struct guest *guest, struct sandbox *sandbox, guest_on_end on_end, struct error *err);
-/* As guest_enter, for what works on nothing inside: it is no use, and may be made of a paused one.
- */
+/* As guest_enter, for what works on nothing inside: it is no use, keeps no sandbox from being idle,
+ * and may be made of a paused one. */
 bool guest_look(
 	struct guest *guest, struct sandbox *sandbox, guest_on_end on_end, struct error *err);
 void guest_leave(struct guest *guest); /* idempotent */
