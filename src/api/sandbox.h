@@ -57,6 +57,7 @@ struct sandbox {
 	struct loop_source outlet; /* init_fd, while it is waited for */
 	unsigned busy;             /* guests at work */
 	unsigned looking;          /* guests that only look */
+	size_t code_bytes;         /* of its cells that are not over */
 	unsigned proxied;          /* of the guests: requests to its ports, and tunnels */
 	int64_t idle_since_us;
 	struct loop_timer reaper;
