@@ -10,6 +10,7 @@
 #include "api/preview.h"
 #include "api/proxy.h"
 #include "api/sandbox.h"
+#include "base/log.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -291,7 +292,7 @@ static void handle(struct call *call)
 	call->route->handler(call);
 }
 
-void routes_on_head(struct http_request *request)
+static void take_head(struct http_request *request)
 {
 	struct api *api = http_request_server_owner(request);
 	struct call *call = http_request_alloc(request, sizeof(*call));
@@ -315,7 +316,14 @@ void routes_on_head(struct http_request *request)
 	}
 }
 
-void routes_on_request(struct http_request *request)
+void routes_on_head(struct http_request *request)
+{
+	log_set_request(http_request_id(request));
+	take_head(request);
+	log_set_request(NULL);
+}
+
+static void take_whole(struct http_request *request)
 {
 	struct call *call = http_request_data(request);
 	struct error err = { 0 };
@@ -329,6 +337,13 @@ void routes_on_request(struct http_request *request)
 	if (!resolve_sandbox(call, &err))
 		return answer_error(call, &err);
 	handle(call);
+}
+
+void routes_on_request(struct http_request *request)
+{
+	log_set_request(http_request_id(request));
+	take_whole(request);
+	log_set_request(NULL);
 }
 
 void routes_on_done(struct http_request *request)
