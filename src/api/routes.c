@@ -26,9 +26,14 @@ static void not_built(struct call *call)
 
 #define BOX "/v1/sandboxes/{id}"
 
+/* Each row is described in openapi/: the build stops where one is not. */
 static const struct route routes[] = {
 	{ "GET", "/healthz", health_get, ROUTE_OPEN },
 	{ "GET", "/version", version_get, ROUTE_OPEN },
+	{ "GET", "/openapi.json", openapi_get, ROUTE_OPEN },
+	{ "GET", "/docs", docs_page, ROUTE_OPEN },
+	{ "GET", "/docs/page.js", docs_script, ROUTE_OPEN },
+	{ "GET", "/docs/page.css", docs_style, ROUTE_OPEN },
 	{ "GET", "/metrics", metrics_daemon, ROUTE_METRICS },
 	{ "GET", "/v1/capabilities", capabilities_get, 0 },
 
@@ -114,6 +119,11 @@ static const struct route routes[] = {
 
 /* Of a host that is a preview's, whatever the path. */
 static const struct route preview_route = { "", "/*", preview_by_host, ROUTE_OPEN | ROUTE_RAW };
+
+const struct route *routes_at(size_t index)
+{
+	return index < ARRAY_SIZE(routes) ? &routes[index] : NULL;
+}
 
 /* ---- finding the route ---- */
 
