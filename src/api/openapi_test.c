@@ -141,9 +141,8 @@ static void every_operation_has_a_name_of_its_own(void **state)
 static void every_code_of_an_error_is_in_the_description(void **state)
 {
 	json_t *words = document;
-	static const char *const way[] = {
-		"components", "schemas", "Error", "properties", "code", "enum"
-	};
+	static const char *const way[] = { "components", "schemas", "Error", "properties", "code",
+		"enum" };
 	for (size_t i = 0; i < ARRAY_SIZE(way); i++)
 		words = json_object_get(words, way[i]);
 	assert_int_equal(json_array_size(words), ERROR_COUNT - 1);

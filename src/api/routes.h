@@ -10,6 +10,7 @@
 #define ROUTE_METRICS 16u  /* needs no key where the configuration says so */
 #define ROUTE_RAW 8u       /* the body is no JSON and is streamed to the handler */
 #define ROUTE_PREVIEW 64u  /* any page may ask: there is a secret in the target */
+#define ROUTE_BARE 128u    /* takes no field of a body */
 #define ROUTE_UPGRADE 32u  /* takes the key from the query where the request is an upgrade */
 
 struct route {

@@ -28,7 +28,7 @@ from pathlib import Path
 
 ROUTE = re.compile(r'\{\s*"([A-Z]*)",\s*((?:BOX|"[^"]*")(?:\s*"[^"]*")?),\s*(\w+),\s*([^}]*?)\s*\}')
 ERROR = re.compile(r'E\((\w+),\s*"([^"]*)",\s*(\d+),\s*"((?:[^"\\]|\\.)*)"\)')
-ANY = ("get", "put", "post", "delete", "options", "head", "patch")
+ANY = ("get", "put", "post", "delete", "options", "head", "patch", "trace")
 REQUEST_ID = {"X-Request-Id": {"$ref": "#/components/headers/X-Request-Id"}}
 
 
@@ -133,6 +133,7 @@ def codes_of(route: Route, about: dict, groups: dict) -> list[str]:
     names = ["@every", *about.get("errors", [])]
     names += [] if "OPEN" in route.flags else ["@key"]
     names += [] if "RAW" in route.flags else ["@json"]
+    names += ["@body"] if "BARE" in route.flags or "body" in about else []
     names += ["sandbox.not_found"] if "{id}" in route.pattern else []
     codes: list[str] = []
     for name in names:
@@ -222,6 +223,7 @@ def security_of(route: Route) -> list[dict]:
 
 def operation_of(route: Route, method: str, about: dict, whole: dict, errors: dict, responses: dict) -> dict:
     schemas = whole["schemas"]
+    about = {"body": "Empty", **about} if "BARE" in route.flags else about
     path, found = path_of(route, about.get("names", []))
     asked = [*found, *about.get("query", []), *about.get("headers", [])]
     answers = {status: answer_of(value, schemas) for status, value in about.get("answers", {}).items()}
@@ -235,7 +237,7 @@ def operation_of(route: Route, method: str, about: dict, whole: dict, errors: di
     operation = {"operationId": about["id"] + (f"_{method}" if not route.method else ""), "tags": [about["tag"]]}
     operation |= {"summary": about["summary"], "description": about.get("text", "").strip()}
     operation |= {"parameters": parameters_of(asked, whole["parameters"]), "security": security_of(route)}
-    if "body" in about or "body_type" in about and method not in ("get", "head", "options"):
+    if "body" in about or "body_type" in about and method not in ("get", "head", "options", "trace"):
         operation["requestBody"] = body_of(about, schemas)
     if not route.is_built:
         operation["x-not-built"] = True
