@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from html.parser import HTMLParser
 
@@ -107,6 +108,54 @@ def test_the_page_may_reach_nothing_else(daemon):
         assert "://" not in answer.text.replace("http://localhost", "") or path == "/openapi.json"
 
 
+# As much of a browser as the page's script asks for. What is put in is kept as a tree; text stays text.
+BROWSER = """
+const everything = [];
+class Element {
+  constructor(name) { this.name = name; this.children = []; this.dataset = {}; this.listeners = {}; everything.push(this); }
+  append(...items) { this.children.push(...items); }
+  replaceChildren(...items) { this.children = items; }
+  addEventListener(name, listener) { this.listeners[name] = listener; }
+  set textContent(text) { this.children = [text]; }
+  set innerHTML(text) { throw new Error("markup was put in"); }
+  get text() { return this.children.map((child) => child instanceof Element ? child.text : String(child)).join(" "); }
+}
+const named = {};
+const document = {
+  createElement: (name) => new Element(name),
+  getElementById: (id) => named[id] ??= new Element(id),
+  querySelectorAll: () => everything.filter((one) => one.dataset.words !== undefined),
+};
+const location = { hash: "" };
+const fs = require("fs");
+const fetch = async () => ({ json: async () => JSON.parse(fs.readFileSync("/tmp/openapi.json", "utf8")) });
+"""
+
+
+def test_the_page_shows_every_operation_and_finds_what_is_typed(daemon, boxes):
+    """Its script, run by the sandbox's own Node."""
+    box = boxes()
+    document = get(daemon, "/openapi.json").json()
+    box.write("/tmp/openapi.json", get(daemon, "/openapi.json").content)
+    told = """
+setTimeout(() => {
+  const sections = everything.filter((one) => one.name === "section");
+  named.filter.listeners.input({ target: { value: " PAUSE_OR_NOT " } });
+  const shown = sections.filter((one) => !one.hidden).length;
+  named.filter.listeners.input({ target: { value: "lifecycle" } });
+  const found = sections.filter((one) => !one.hidden).map((one) => one.id);
+  console.log(JSON.stringify({ ids: sections.map((one) => one.id), shown, found, text: named.main.text, state: named.state?.text }));
+}, 50);
+"""
+    box.write("/tmp/page.js", BROWSER + get(daemon, "/docs/page.js").text.replace('"use strict";', "") + told)
+    page = json.loads(box.shell("node /tmp/page.js"))
+    operations = [one["operationId"] for item in document["paths"].values() for one in item.values()]
+    assert sorted(page["ids"]) == sorted(operations), page["state"]
+    assert page["shown"] == 0 and sorted(page["found"]) == ["change_lifecycle", "get_lifecycle"]
+    for word in ("ttl_seconds", "sandbox.too_many", "exec/stream", "Last-Event-ID", "undefined"):
+        assert (word in page["text"]) == (word != "undefined"), word
+
+
 # ---- what the comparison has found ----
 
 
@@ -125,6 +174,13 @@ def test_cancelling_a_run_refuses_fields(daemon, boxes):
     url = f"{daemon.url}/v1/runs/{run}/cancel"
     assert box.session.post(url, json={"why": "x"}, timeout=30).json()["code"] == "request.unknown_field"
     assert box.session.post(url, timeout=30).status_code == 200
+
+
+@pytest.mark.parametrize("query", ["rows=24%00x", "rows=+24", "rows=24.0", "cols=1001", "cols="])
+def test_the_size_of_a_terminal_is_a_number_and_nothing_else(boxes, query):
+    handshake = {"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ=="}
+    answer = boxes().send("GET", f"/ssh?{query}", headers=handshake)
+    assert answer.status_code == 400 and answer.json()["code"] == "request.invalid"
 
 
 @pytest.mark.parametrize("path, methods", [("/v1/templates/builds", {"GET"}), ("/v1/templates/base", {"GET", "DELETE"}), ("/v1/sandboxes", {"GET", "POST"})])
