@@ -25,7 +25,7 @@ static void check_line(const char *line, size_t size)
 	assert(size > 0 && !memchr(line, '\r', size) && !memchr(line, '\n', size));
 	assert(memchr(line, ':', size));
 	assert(!begins(line, "TE:") && !begins(line, "Proxy-") && !begins(line, "Expect:"));
-	assert(!begins(line, "X-Preview-Token:"));
+	assert(!begins(line, "X-Preview-Token:") && !begins(line, "X-Forwarded-For"));
 }
 
 /* One request line, then well-formed headers, one Host among them, one empty line at the end. */

@@ -157,6 +157,14 @@ def error_answers(codes: list[str], errors: dict, passes: bool, components: dict
     return answers
 
 
+def add_head_too_large(answers: dict, components: dict) -> None:
+    """The one status that shares its code with another."""
+    body = {"schema": {"$ref": "#/components/schemas/Error"}}
+    text = "`request.too_large`: the head is larger than 32 KiB"
+    components.setdefault("431.request.too_large", {"description": text, "headers": REQUEST_ID, "content": {"application/json": body}})
+    answers["431"] = {"$ref": "#/components/responses/431.request.too_large"}
+
+
 def error_component(status: int, words: list[str], errors: dict, passes: bool) -> dict:
     named = {"properties": {"code": {"enum": words}}}
     content: dict = {"application/json": {"schema": {"allOf": [{"$ref": "#/components/schemas/Error"}, named]}}}
@@ -234,6 +242,7 @@ def operation_of(route: Route, method: str, about: dict, whole: dict, errors: di
         for status, answer in error_answers(codes_of(route, about, whole["groups"]), errors, bool(about.get("passes")), responses).items()
         if status not in answers
     }
+    add_head_too_large(answers, responses)
     operation = {"operationId": about["id"] + (f"_{method}" if not route.method else ""), "tags": [about["tag"]]}
     operation |= {"summary": about["summary"], "description": about.get("text", "").strip()}
     operation |= {"parameters": parameters_of(asked, whole["parameters"]), "security": security_of(route)}
