@@ -117,7 +117,8 @@ static bool make_log_text(const struct journal *log, uint64_t place, uint32_t ki
 	return is_good || (error_no_memory(err), false);
 }
 
-/* Behind what a reader that comes back has seen, else from the last `tail` lines on. */
+/* Behind what a reader that comes back has seen, else from the last `tail` lines on. A place that
+ * was not reached yet is of an earlier life of this process: all is new to that reader. */
 static bool read_log_place(
 	const struct call *call, uint32_t kinds, uint64_t *ret_place, struct error *err)
 {
@@ -127,7 +128,7 @@ static bool read_log_place(
 		return false;
 	*ret_place = tail == none ? 0 : tail_place(call->sandbox->log, kinds, tail);
 	if (last != none)
-		*ret_place = last;
+		*ret_place = last <= call->sandbox->log->end_place ? last : 0;
 	return true;
 }
 

@@ -46,7 +46,7 @@ struct http_client *http_client_new(const struct target *target, struct error *e
 
 struct http_body http_body_make(const struct http_call *call, CURL *easy)
 {
-	return (struct http_body){ call, easy, buf_make(BODY_LIMIT) };
+	return (struct http_body){ call, easy, buf_make(BODY_LIMIT), clock_monotonic_ms() };
 }
 
 json_t *http_body_json(const struct http_body *body)
@@ -60,6 +60,7 @@ static size_t on_bytes(char *bytes, size_t one, size_t size, void *data)
 {
 	struct http_body *body = data;
 	long status = 0;
+	body->heard_ms = clock_monotonic_ms();
 	curl_easy_getinfo(body->easy, CURLINFO_RESPONSE_CODE, &status);
 	bool is_taken = status == 200 && body->call->on_bytes
 				? body->call->on_bytes(body->call->on_bytes_data, bytes, one * size)
@@ -112,10 +113,6 @@ void http_prepare(const struct http_client *client, CURL *easy, const char *url,
 	curl_easy_setopt(easy, CURLOPT_TIMEOUT, call->limit_s);
 	curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_bytes);
 	curl_easy_setopt(easy, CURLOPT_WRITEDATA, body);
-	if (call->silence_s > 0) {
-		curl_easy_setopt(easy, CURLOPT_LOW_SPEED_LIMIT, 1L);
-		curl_easy_setopt(easy, CURLOPT_LOW_SPEED_TIME, call->silence_s);
-	}
 	if (call->on_read) {
 		prepare_upload(easy, call);
 	} else if (strcmp(call->method, "GET") != 0) {
@@ -134,9 +131,16 @@ static CURLcode result_of(CURLM *multi)
 	return CURLE_FAILED_INIT;
 }
 
-/* Moves the transfer to its end. False when stop_fd ended it. */
-static bool transfer(struct http_client *client, const struct http_call *call, CURLcode *ret_code)
+static bool is_silent(const struct http_body *body)
 {
+	int64_t limit_ms = body->call->silence_s * 1000;
+	return limit_ms > 0 && clock_monotonic_ms() - body->heard_ms > limit_ms;
+}
+
+/* Moves the transfer to its end. False when stop_fd ended it. */
+static bool transfer(struct http_client *client, const struct http_body *body, CURLcode *ret_code)
+{
+	const struct http_call *call = body->call;
 	int64_t next_tick_ms = clock_monotonic_ms() + 1000;
 	for (;;) {
 		int running = 0;
@@ -144,8 +148,8 @@ static bool transfer(struct http_client *client, const struct http_call *call, C
 			*ret_code = CURLE_FAILED_INIT;
 			return true;
 		}
-		if (running == 0) {
-			*ret_code = result_of(client->multi);
+		if (running == 0 || is_silent(body)) {
+			*ret_code = running ? CURLE_RECV_ERROR : result_of(client->multi);
 			return true;
 		}
 		struct curl_waitfd stop = { .fd = call->stop_fd, .events = CURL_WAIT_POLLIN };
@@ -182,7 +186,7 @@ static bool perform(struct http_client *client, struct http_body *body, struct h
 	if (curl_multi_add_handle(client->multi, client->easy) != CURLM_OK)
 		return error_set(err, ERROR_INTERNAL, "libcurl takes no transfer");
 	CURLcode code = CURLE_OK;
-	bool is_whole = transfer(client, call, &code);
+	bool is_whole = transfer(client, body, &code);
 	curl_easy_getinfo(client->easy, CURLINFO_RESPONSE_CODE, &answer->status);
 	curl_multi_remove_handle(client->multi, client->easy);
 	if (!is_whole) {

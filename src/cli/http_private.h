@@ -18,7 +18,8 @@ struct http_client {
 struct http_body {
 	const struct http_call *call;
 	CURL *easy;
-	struct buf buf; /* owned: what was collected */
+	struct buf buf;   /* owned: what was collected */
+	int64_t heard_ms; /* when something of it came, or when it began */
 };
 
 struct http_body http_body_make(const struct http_call *call, CURL *easy);
