@@ -148,7 +148,7 @@ void template_use(struct template *template)
 
 void template_unuse(struct template *template)
 {
-	if (--template->sandboxes == 0 && template->is_replaced)
+	if (--template->sandboxes == 0 && (template->is_replaced || template->is_forgotten))
 		template_free(template);
 }
 
@@ -163,6 +163,17 @@ static void replace_former(struct template *template)
 		former->is_replaced = true;
 		if (former->sandboxes == 0)
 			template_free(former);
+	}
+}
+
+void template_forget(struct warden *warden, const char *name)
+{
+	LIST_EACH (&warden->templates, struct template, link, template) {
+		if (strcmp(template->about.name, name) != 0)
+			continue;
+		template->is_forgotten = true;
+		if (template->sandboxes == 0)
+			template_free(template);
 	}
 }
 
@@ -299,7 +310,7 @@ struct template *template_find(struct warden *warden, const char *name)
 {
 	struct template *found = NULL;
 	LIST_EACH (&warden->templates, struct template, link, template)
-		if (!strcmp(template->about.name, name) &&
+		if (!strcmp(template->about.name, name) && !template->is_forgotten &&
 			(!found || template->is_warm || !found->is_warm))
 			found = template;
 	return found;
