@@ -7,6 +7,7 @@
 #include "store/keys.h"
 
 #define KEY_DIGITS 40
+#define AUTH_OPERATOR "owner-1" /* the owner of the state folder's own key */
 
 struct key {
 	struct key_row row;

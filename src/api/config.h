@@ -21,6 +21,7 @@ struct template
 	char **aliases; /* owned, as is all below */
 	size_t alias_count;
 	uint32_t languages; /* LANGUAGE_BIT of each */
+	bool is_made;       /* built over the API, so it may be built over and deleted there */
 	char *json;         /* as capabilities shows it */
 };
 

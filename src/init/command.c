@@ -166,9 +166,9 @@ static void execute(const struct command *command)
 	static char *const shells[][3] = { { "/bin/bash", "-l", NULL }, { "/bin/sh", "-l", NULL } };
 	char *const arguments[] = { "/bin/sh", "-c", command->argument, NULL };
 	if (command->slave_fd < 0)
-		execve(arguments[0], arguments, user_environment);
+		execve(arguments[0], arguments, environment_with_image(user_environment));
 	for (size_t i = 0; command->slave_fd >= 0 && i < ARRAY_SIZE(shells); i++)
-		execve(shells[i][0], shells[i], terminal_environment);
+		execve(shells[i][0], shells[i], environment_with_image(terminal_environment));
 }
 
 static _Noreturn void run_command(const struct command *command)
