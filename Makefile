@@ -47,6 +47,7 @@ bench:
 	@tools/setup templates
 	@$(MAKE) --no-print-directory all
 	@$(PYTHON) bench/run.py
+	@$(PYTHON) bench/traffic.py
 
 format:
 	@git ls-files '*.c' '*.h' | xargs clang-format -i
