@@ -260,13 +260,22 @@ def work_folder(cache, say):
         for number in (signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, leave)
         for left in [*cache.glob(".build-*"), *cache.glob(".link-*")]:
-            remove(left)
+            remove_work(left)
         work = Path(tempfile.mkdtemp(prefix=".build-", dir=cache))
         work.chmod(0o755)
         try:
             yield work
         finally:
-            remove(work)
+            remove_work(work)
+
+
+def remove_work(work):
+    """What was killed in it may go on writing for a moment."""
+    for _ in range(100):
+        remove(work)
+        if not work.exists():
+            break
+        time.sleep(0.05)
 
 
 def remove(path):

@@ -126,8 +126,8 @@ static bool check_delete(
 			template->name);
 	if (count == 0)
 		return true;
-	error_set(err, ERROR_TEMPLATE_IN_USE, "%u sandboxes run from the template '%s'", count,
-		template->name);
+	error_set(err, ERROR_TEMPLATE_IN_USE, "sandboxes run from the template '%s': %u",
+		template->name, count);
 	return error_hint(err, "end them first");
 }
 

@@ -29,7 +29,8 @@ char *const *environment_with_image(char *const own[])
 	static char *entries[ENTRIES_LIMIT + 1];
 	struct error err;
 	size_t count = 0, set;
-	char *save = NULL, *text = fd_read_file(AT_FDCWD, IMAGE_ENVIRONMENT, FILE_LIMIT, NULL, &err);
+	char *save = NULL,
+	     *text = fd_read_file(AT_FDCWD, IMAGE_ENVIRONMENT, FILE_LIMIT, NULL, &err);
 	if (!text)
 		return own;
 	for (char *line = strtok_r(text, "\n", &save); line && count < ENTRIES_LIMIT / 2;
