@@ -266,6 +266,8 @@ def work_folder(cache, say):
         try:
             yield work
         finally:
+            for number in (signal.SIGTERM, signal.SIGHUP):
+                signal.signal(number, signal.SIG_IGN)
             remove_work(work)
 
 

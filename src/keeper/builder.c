@@ -26,7 +26,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#define PATIENCE_MS 5000
+#define PATIENCE_MS 8000
 #define PROGRAM "over_api.py"
 #define SEALS (F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK)
 #define VARIABLES 32
@@ -264,8 +264,8 @@ void builder_stop(struct keeper *keeper)
 {
 	struct build *build = &keeper->build;
 	build->is_unheard = true;
-	if (!build->pid || build->is_clearing)
-		return;
+	if (!build->pid || build->is_clearing || build->ending != KEEPER_DONE)
+		return; /* a second signal would disturb the tidying up */
 	build->ending = KEEPER_KILLED;
 	ask_to_end(keeper);
 }
