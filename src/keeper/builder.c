@@ -30,6 +30,7 @@
 #define PROGRAM "over_api.py"
 #define SEALS (F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK)
 #define VARIABLES 32
+#define NICENESS 10
 
 static void tell(struct keeper *keeper, uint32_t serial, uint32_t ending, int32_t detail)
 {
@@ -39,8 +40,10 @@ static void tell(struct keeper *keeper, uint32_t serial, uint32_t ending, int32_
 		.ending = ending,
 		.detail = detail,
 	};
-	if (keeper->api.pid && !wire_send(keeper->api.fd, &outcome, sizeof(outcome), NULL, 0, &err))
-		log_error("builder.tell", NULL, &err);
+	if (!keeper->api.pid || wire_send(keeper->api.fd, &outcome, sizeof(outcome), NULL, 0, &err))
+		return;
+	log_error("builder.tell", NULL, &err);
+	kill(keeper->api.pid, SIGKILL); /* it does not read: the next one will */
 }
 
 /* ---- the program ---- */
@@ -107,6 +110,7 @@ static _Noreturn void become_builder(
 		process_keep_descriptors(NULL, 0, &err) && chdir("/") == 0 &&
 		prctl(PR_SET_PDEATHSIG, SIGTERM, 0, 0, 0) == 0) {
 		make_environment(cache, environment);
+		(void)!nice(NICENESS); /* sandboxes come first */
 		environ = environment;
 		execvp(words[0], words);
 	}

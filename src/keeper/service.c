@@ -191,7 +191,8 @@ bool service_start_api(struct keeper *keeper, struct error *err)
 	close(ends[1]);
 	keeper->api.pid = MAX(pid, 0);
 	keeper->api.fd = ends[0];
-	return pid > 0 && cgroup_tree_put_own(&keeper->cgroups, pid, err);
+	/* One that does not read must not hold up the keeper. */
+	return pid > 0 && fd_set_nonblocking(ends[0], true) && cgroup_tree_put_own(&keeper->cgroups, pid, err);
 }
 
 bool service_send_config(struct keeper *keeper, struct error *err)
