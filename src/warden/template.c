@@ -148,7 +148,7 @@ void template_use(struct template *template)
 
 void template_unuse(struct template *template)
 {
-	if (--template->sandboxes == 0 && (template->is_replaced || template->is_forgotten))
+	if (--template->sandboxes == 0 && template->is_replaced)
 		template_free(template);
 }
 
@@ -171,7 +171,7 @@ void template_forget(struct warden *warden, const char *name)
 	LIST_EACH (&warden->templates, struct template, link, template) {
 		if (strcmp(template->about.name, name) != 0)
 			continue;
-		template->is_forgotten = true;
+		template->is_replaced = template->is_forgotten = true;
 		if (template->sandboxes == 0)
 			template_free(template);
 	}

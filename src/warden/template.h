@@ -16,7 +16,7 @@ struct template {
 	char place[TEMPLATE_NAME_SIZE + 12]; /* the folder of its image below /t */
 	unsigned sandboxes;    /* that started from it */
 	bool is_replaced;      /* by a newer one of its name: goes with its last sandbox */
-	bool is_forgotten;     /* the same, and nothing starts from it any more */
+	bool is_forgotten;     /* replaced by nothing: no sandbox starts from it any more */
 	pid_t zygote_pid;      /* 0: none running */
 	int zygote_fd;         /* owned; -1 */
 	struct loop_source source;
