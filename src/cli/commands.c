@@ -160,7 +160,20 @@ const struct command commands[] = {
 	{ "template", template_command, "build the images that sandboxes start from, or list them",
 		"usage: sandglass template build NAME [--force] [--quiet]\n"
 		"       sandglass template list\n"
+		"       sandglass template build NAME --dockerfile FILE [--context DIR]\n"
+		"                                [--size-mb N] [--state DIR]\n"
+		"       sandglass template list --state DIR [--json]\n"
+		"       sandglass template builds [--state DIR] [--json]\n"
+		"       sandglass template logs BUILD [--state DIR]\n"
+		"       sandglass template rm NAME [--state DIR]\n"
 		"\n"
-		"The images lie in $SANDGLASS_CACHE (default ~/.cache/sandglass).\n" },
+		"The first two are about the host's own images, which lie in $SANDGLASS_CACHE\n"
+		"(default ~/.cache/sandglass). The others ask a daemon, with the operator's key:\n"
+		"\n"
+		"  --dockerfile FILE   what to build from; see docs/api.md for what it may say\n"
+		"  --context DIR       the files it copies\n"
+		"  --size-mb N         the image may be that large (default 1024)\n"
+		"  --state DIR         the daemon's state folder; without it PANDASTACK_API and\n"
+		"                      PANDASTACK_API_KEY say which daemon and which key\n" },
 	{ NULL },
 };
