@@ -7,7 +7,6 @@
 #include "store/keys.h"
 
 #define KEY_DIGITS 40
-#define AUTH_OPERATOR "owner-1" /* the owner of the state folder's own key */
 
 struct key {
 	struct key_row row;
@@ -40,6 +39,12 @@ const struct key_row *auth_key(struct keys *keys, const struct http_request *req
 /* Its owner; the name lives as long as `keys`. */
 const char *auth_owner(struct keys *keys, const struct http_request *request, bool may_use_query,
 	struct error *err);
+
+/* Whether a request's key is still good: for who acts on it later. */
+bool auth_is_valid(const struct keys *keys, const uint8_t hash[KEY_HASH_SIZE]);
+/* Whether a key of ours, valid or not, stands anywhere in the text, or in the Basic credentials
+ * that it is. */
+bool auth_holds_key(const struct keys *keys, const char *text);
 
 void auth_sha256(const void *bytes, size_t size, uint8_t hash[32]);
 
