@@ -6,7 +6,6 @@
 #include "api/build_request.h"
 #include "api/builds.h"
 #include "api/follow.h"
-#include "api/owners.h"
 #include "api/query.h"
 #include "api/routes.h"
 #include "api/sse.h"
@@ -17,6 +16,11 @@
 #include <string.h>
 
 #define QUEUE_RETRY_S 30
+
+static bool is_operator(const struct call *call)
+{
+	return strcmp(call->owner, config_operator(&call->api->config)) == 0;
+}
 
 /* ---- as JSON ---- */
 
@@ -89,7 +93,7 @@ static void on_form(struct call *call)
 void templates_build(struct call *call)
 {
 	struct error err = { 0 };
-	if (owners_is_operator(call)) {
+	if (is_operator(call)) {
 		call->on_body_end = on_form;
 		return;
 	}
@@ -104,7 +108,7 @@ void builds_list(struct call *call)
 	cleanup_writer struct writer writer = writer_make();
 	writer_open(&writer, NULL, '[');
 	const struct list *all = &call->api->builds.all;
-	const struct list *link = owners_is_operator(call) ? all->previous : all;
+	const struct list *link = is_operator(call) ? all->previous : all;
 	for (; link != all; link = link->previous) /* the newest first */
 		write_build(&writer, CONTAINER_OF(link, struct build, link));
 	writer_close(&writer, ']');
@@ -115,7 +119,7 @@ void builds_list(struct call *call)
 static struct build *find(const struct call *call, struct error *err)
 {
 	const char *id = http_request_segment(call->request, 3);
-	struct build *build = owners_is_operator(call) ? builds_find(&call->api->builds, id) : NULL;
+	struct build *build = is_operator(call) ? builds_find(&call->api->builds, id) : NULL;
 	if (!build)
 		error_set(err, ERROR_BUILD_NOT_FOUND, "no build of that id");
 	return build;

@@ -286,6 +286,11 @@ static bool has_name(const struct template *template, const char *name)
 	return false;
 }
 
+const char *config_operator(const struct config *config)
+{
+	return config->key_count > 0 ? config->keys[0].owner : "";
+}
+
 const struct template *config_template(const struct config *config, const char *name)
 {
 	for (size_t i = 0; i < config->template_count; i++)

@@ -100,16 +100,6 @@ bool owners_admit(struct call *call, int64_t memory_mb, struct error *err)
 	return check_room(call, caps, memory_mb, err) && check_rate(call, caps, err);
 }
 
-const char *owners_operator(const struct api *api)
-{
-	return api->config.key_count > 0 ? api->config.keys[0].owner : "";
-}
-
-bool owners_is_operator(const struct call *call)
-{
-	return strcmp(call->owner, owners_operator(call->api)) == 0;
-}
-
 void owners_deinit(struct api *api)
 {
 	while (!list_is_empty(&api->rates)) {

@@ -12,9 +12,6 @@ struct owner_use owners_use(const struct api *api, const char *owner);
 /* May the caller make one more sandbox with that much memory? Counts it towards those of this
  * second. False, err (429) and the call's retry_after_s. */
 bool owners_admit(struct call *call, int64_t memory_mb, struct error *err);
-/* The operator is who has the state folder's own key, whichever key was sent. */
-const char *owners_operator(const struct api *api);
-bool owners_is_operator(const struct call *call);
 void owners_deinit(struct api *api);
 
 #endif

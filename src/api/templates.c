@@ -5,7 +5,6 @@
  */
 #include "api/answer.h"
 #include "api/config.h"
-#include "api/owners.h"
 #include "api/routes.h"
 #include "api/sandbox.h"
 
@@ -38,9 +37,8 @@ static void write_array(struct writer *writer, json_t *about, const char *name)
 /* `cpu` and `memory_mb` are what a sandbox gets that asks for nothing. The path of the image is of
  * no use to a client, and tells of the host: its name is what is shown. */
 static void write_template(
-	struct writer *writer, const struct api *api, const struct template *template)
+	struct writer *writer, const struct config *config, const struct template *template)
 {
-	const struct config *config = &api->config;
 	json_t *about = json_loads(template->json, 0, NULL);
 	int64_t cores = (config->limits.cpu_milli + 999) / 1000;
 	writer_open(writer, NULL, '{');
@@ -54,7 +52,7 @@ static void write_template(
 	writer_int(writer, "memory_mb", config->limits.memory_mb);
 	writer_bool(writer, "is_global", !template->is_made);
 	if (template->is_made)
-		writer_text(writer, "workspace", owners_operator(api));
+		writer_text(writer, "workspace", config_operator(config));
 	else
 		writer_raw(writer, "workspace", "null");
 	if (template->is_made)
@@ -73,7 +71,7 @@ void templates_list(struct call *call)
 	cleanup_writer struct writer writer = writer_make();
 	writer_open(&writer, NULL, '[');
 	for (size_t i = 0; i < config->template_count; i++)
-		write_template(&writer, call->api, &config->templates[i]);
+		write_template(&writer, config, &config->templates[i]);
 	writer_close(&writer, ']');
 	answer_json(call, 200, &writer);
 }
@@ -95,7 +93,7 @@ void templates_get(struct call *call)
 	if (!template)
 		return answer_error(call, &err);
 	cleanup_writer struct writer writer = writer_make();
-	write_template(&writer, call->api, template);
+	write_template(&writer, &call->api->config, template);
 	answer_json(call, 200, &writer);
 }
 
@@ -114,7 +112,7 @@ static bool check_delete(
 	const struct call *call, const struct template *template, struct error *err)
 {
 	unsigned count = count_sandboxes(call, template);
-	if (!owners_is_operator(call))
+	if (strcmp(call->owner, config_operator(&call->api->config)) != 0)
 		return error_set(
 			err, ERROR_OPERATOR_ONLY, "templates are deleted by the daemon's operator");
 	if (!template->is_made) {
