@@ -138,6 +138,30 @@ static void connection_on_ready(struct loop_source *source, uint32_t events)
 		connection_set_deadline(connection, HTTP_STALL_SECONDS);
 }
 
+void connection_set_busy(struct http_connection *connection)
+{
+	list_remove(&connection->idle_link);
+}
+
+static void set_idle(struct http_connection *connection)
+{
+	list_remove(&connection->idle_link);
+	list_append(&connection->server->idle, &connection->idle_link);
+}
+
+/* So that nobody keeps others out with connections that do nothing: when few are left, the one that
+ * was idle for longest makes room. */
+static void make_room(struct http_server *server)
+{
+	unsigned most = server->config.connections;
+	if (server->connection_count <= most - most / 8 || list_is_empty(&server->idle))
+		return;
+	struct http_connection *oldest =
+		LIST_FIRST(&server->idle, struct http_connection, idle_link);
+	list_remove(&oldest->idle_link);
+	shutdown(oldest->source.fd, SHUT_RDWR);
+}
+
 static struct http_connection *connection_new(
 	struct http_server *server, struct MHD_Connection *mhd)
 {
@@ -145,6 +169,7 @@ static struct http_connection *connection_new(
 	if (!connection)
 		return NULL;
 	*connection = (struct http_connection){ .server = server, .mhd = mhd };
+	list_init(&connection->idle_link);
 	int fd = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
 	if (!loop_watch(server->config.loop, &connection->source, fd,
 		    EPOLLIN | EPOLLRDHUP | EPOLLET, connection_on_ready, NULL)) {
@@ -153,6 +178,9 @@ static struct http_connection *connection_new(
 	}
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){ 1 }, sizeof(int));
 	connection_set_deadline(connection, HTTP_STALL_SECONDS);
+	server->connection_count++;
+	make_room(server);
+	set_idle(connection);
 	return connection;
 }
 
@@ -162,6 +190,8 @@ static void connection_free(struct http_connection *connection)
 		return;
 	loop_forget(&connection->source);
 	loop_timer_stop(&connection->stall);
+	list_remove(&connection->idle_link);
+	connection->server->connection_count--;
 	free(connection);
 }
 
@@ -220,6 +250,7 @@ static void on_completed(
 	if (connection->is_hung_up) /* the library misses a hang-up that came with the last bytes */
 		shutdown(connection->source.fd, SHUT_RDWR);
 	connection_set_deadline(connection, 0);
+	set_idle(connection);
 	request_on_completed(request, code == MHD_REQUEST_TERMINATED_COMPLETED_OK);
 }
 
@@ -245,6 +276,7 @@ struct http_server *http_server_new(const struct http_config *config, struct err
 		return error_no_memory(err);
 	server->config = *config;
 	list_init(&server->requests);
+	list_init(&server->idle);
 	list_init(&server->due);
 	server->daemon = start_library(server);
 	if (!server->daemon) {
