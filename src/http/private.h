@@ -42,6 +42,7 @@ struct http_server {
 	struct list requests;       /* all, by their link */
 	struct list idle;           /* of struct http_connection, by idle_link: longest first */
 	unsigned connection_count;
+	struct loop_timer room;   /* when the first of them may be closed */
 	struct list due;          /* by due_link: seen to when the library is out of the way */
 	uint64_t bodies, answers; /* bytes that are held, as `held_limit` counts them */
 	unsigned calls;           /* of our functions by the library: whether it gets on */
@@ -52,6 +53,7 @@ struct http_connection {
 	struct http_server *server;   /* not owned */
 	struct MHD_Connection *mhd;   /* not owned */
 	struct list idle_link;        /* while no whole head of a request is there */
+	int64_t idle_ms;              /* since when */
 	struct http_request *request; /* the one being served, or NULL */
 	struct loop_source
 		source;          /* hang-up and first bytes; the library watches the same socket */

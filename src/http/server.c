@@ -29,6 +29,7 @@
 /* Bytes may be reported after the library has answered them: within this time of an answer they
  * are not taken for the beginning of another head. */
 #define ECHO_MS 1000
+#define SPARED_MS 1000 /* an idle connection that is so new is not closed for another */
 
 /* ---- turns of the library ---- */
 
@@ -147,19 +148,33 @@ static void set_idle(struct http_connection *connection)
 {
 	list_remove(&connection->idle_link);
 	list_append(&connection->server->idle, &connection->idle_link);
+	connection->idle_ms = clock_monotonic_ms();
 }
 
-/* So that nobody keeps others out with connections that do nothing: when few are left, the one that
- * was idle for longest makes room. */
+static void make_room(struct http_server *server);
+
+static void on_room(struct loop_timer *timer)
+{
+	make_room(CONTAINER_OF(timer, struct http_server, room));
+}
+
+/* So that nobody keeps others out with connections that do nothing: when few are left, those that
+ * were idle for longest make room. A new one has a moment to bring its request. */
 static void make_room(struct http_server *server)
 {
-	unsigned most = server->config.connections;
-	if (server->connection_count <= most - most / 8 || list_is_empty(&server->idle))
-		return;
-	struct http_connection *oldest =
-		LIST_FIRST(&server->idle, struct http_connection, idle_link);
-	list_remove(&oldest->idle_link);
-	shutdown(oldest->source.fd, SHUT_RDWR);
+	unsigned most = server->config.connections, wanted = most - most / 8;
+	int64_t due_ms = clock_monotonic_ms() - SPARED_MS;
+	for (unsigned n = server->connection_count; n > wanted; n--) {
+		if (list_is_empty(&server->idle))
+			return;
+		struct http_connection *oldest =
+			LIST_FIRST(&server->idle, struct http_connection, idle_link);
+		if (oldest->idle_ms > due_ms)
+			return loop_timer_start(server->config.loop, &server->room,
+				oldest->idle_ms - due_ms, on_room);
+		list_remove(&oldest->idle_link);
+		shutdown(oldest->source.fd, SHUT_RDWR);
+	}
 }
 
 static struct http_connection *connection_new(
@@ -179,8 +194,8 @@ static struct http_connection *connection_new(
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){ 1 }, sizeof(int));
 	connection_set_deadline(connection, HTTP_STALL_SECONDS);
 	server->connection_count++;
-	make_room(server);
 	set_idle(connection);
+	make_room(server);
 	return connection;
 }
 
@@ -309,6 +324,7 @@ struct http_server *http_server_free(struct http_server *server)
 	request_lose(request);
 	loop_forget(&server->library);
 	loop_timer_stop(&server->timer);
+	loop_timer_stop(&server->room);
 	if (server->daemon)
 		stop_library(server);
 	LIST_EACH(&server->requests, struct http_request, link, request)

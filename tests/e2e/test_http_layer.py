@@ -772,9 +772,9 @@ def test_connections_beyond_the_limit_wait_for_their_turn(make_server):
 def test_idle_connections_make_room_for_new_ones(make_server, sent):
     server = make_server(connections=16)
     with server.connect() as working:
-        working.sendall(ask("/later?ms=20000"))  # at work
+        working.sendall(ask("/later?ms=50000"))  # at work
         sockets = []
-        for _ in range(100):
+        for _ in range(40):
             sockets.append(server.connect())
             sockets[-1].sendall(sent)
             if sent.endswith(b"\r\n\r\n"):
