@@ -16,8 +16,7 @@
 static const char *const of_a_hop[] = { "Connection", "Keep-Alive", "Proxy-Authenticate",
 	"Proxy-Authorization", "Proxy-Connection", "TE", "Trailer", "Transfer-Encoding", "Upgrade",
 	"Content-Length", "HTTP2-Settings", "X-Request-Id" };
-static const char *const kept_from_server[] = { "Host", "Expect", "Forwarded", "X-Forwarded-For",
-	"X-Forwarded-Host", "X-Forwarded-Prefix", "X-Forwarded-Proto", PREVIEW_HEADER };
+static const char *const kept_from_server[] = { "Host", "Expect", "Forwarded", PREVIEW_HEADER };
 static const char *const kept_from_client[] = { "Alt-Svc", "Content-Type", "Date",
 	"Service-Worker-Allowed", "Set-Cookie2" };
 /* What speaks for an origin, where the origin is the API's. */
@@ -118,12 +117,18 @@ bool forward_cookies(struct buf *out, const char *value, const char *without)
 	return true;
 }
 
+/* What is between neighbours, or theirs to say, by the beginning of its name. */
+static bool is_of_neighbours(const char *name)
+{
+	return strncasecmp(name, "Proxy-", 6) == 0 || strncasecmp(name, "X-Forwarded-", 12) == 0;
+}
+
 static bool is_kept_from_server(
 	const struct http_request *request, const struct exposure *exposure, const char *name)
 {
 	bool is_by_host = exposure->kind == EXPOSED_BY_HOST;
 	if (IS_ONE_OF(name, of_a_hop) || IS_ONE_OF(name, kept_from_server) ||
-		http_request_names(request, "Connection", name))
+		is_of_neighbours(name) || http_request_names(request, "Connection", name))
 		return true;
 	if (strcasecmp(name, "Authorization") == 0)
 		return exposure->kind == EXPOSED_BY_PATH;

@@ -1,13 +1,14 @@
 /*
- * GET /ssh and GET /exec/pty: a terminal over a WebSocket. Binary messages are what is typed and
- * what is shown. Text messages are JSON: the client's {"resize": {"rows", "cols"}}, {"type":
- * "resize", "rows", "cols"}, {"stdin": text}; ours {"exit": code}, on exec/pty with {"type":
- * "exit", "code": code} in the same object, or {"error": text, "code": word}. A slow client stops
- * the output, a slow program the input.
+ * GET /ssh and GET /exec/pty: a terminal over a WebSocket, with a login shell or the query's
+ * command at it. Binary messages are what is typed and what is shown. Text messages are JSON: the
+ * client's {"resize": {"rows", "cols"}}, {"type": "resize", "rows", "cols"}, {"stdin": text}; ours
+ * {"exit": code}, on exec/pty with {"type": "exit", "code": code} in the same object, or {"error":
+ * text, "code": word}. A slow client stops the output, a slow program the input.
  */
 #include "api/answer.h"
 #include "api/fields.h"
 #include "api/pty.h"
+#include "api/query.h"
 #include "api/routes.h"
 #include "http/websocket.h"
 
@@ -168,32 +169,33 @@ static const struct websocket_owner socket_owner = {
 
 /* ---- the beginning ---- */
 
-/* A number of the query; `otherwise` where it is absent or 0: what a client says that does not
- * know. */
-static bool query_number(const struct call *call, const char *name, uint16_t otherwise,
-	uint16_t *ret, struct error *err)
+/* 0 is what a client says that does not know. */
+static uint16_t size_or(uint64_t asked, uint16_t otherwise)
 {
-	const char *text = http_request_query(call->request, name, NULL);
-	char *end;
-	*ret = otherwise;
-	if (!text)
+	return asked > 0 ? (uint16_t)asked : otherwise;
+}
+
+/* What is to run in place of a login shell; NULL without. */
+static bool read_command(const struct call *call, const char **ret_command, struct error *err)
+{
+	size_t size = 0;
+	*ret_command = http_request_query(call->request, "cmd", &size);
+	if (!*ret_command || (size > 0 && size <= PTY_COMMAND && strlen(*ret_command) == size))
 		return true;
-	unsigned long number = strtoul(text, &end, 10);
-	if (*text < '0' || *text > '9' || *end || number > PTY_SIZE_LIMIT)
-		return error_set(err, ERROR_INVALID, "'%s' must be a number from 0 to %d", name,
-			PTY_SIZE_LIMIT);
-	if (number > 0)
-		*ret = (uint16_t)number;
-	return true;
+	return error_set(err, ERROR_INVALID, "'cmd' must be a text of 1 to %zu bytes without NUL",
+		PTY_COMMAND);
 }
 
 static bool begin(struct call *call, struct seat *seat, struct error *err)
 {
-	uint16_t rows, columns;
-	if (!query_number(call, "rows", 24, &rows, err) ||
-		!query_number(call, "cols", 80, &columns, err))
+	uint64_t rows = 0, columns = 0;
+	const char *command;
+	if (!query_number(call, "rows", PTY_SIZE_LIMIT, &rows, err) ||
+		!query_number(call, "cols", PTY_SIZE_LIMIT, &columns, err) ||
+		!read_command(call, &command, err))
 		return false;
-	seat->pty = pty_start(call->sandbox, rows, columns, &pty_owner, seat, err);
+	seat->pty = pty_start(call->sandbox, size_or(rows, 24), size_or(columns, 80), command,
+		&pty_owner, seat, err);
 	if (!seat->pty)
 		return false;
 	seat->socket = websocket_accept(call->request, &socket_owner, seat);

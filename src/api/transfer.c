@@ -139,13 +139,13 @@ static bool begin(struct transfer *transfer, uint64_t size, struct error *err)
 {
 	if (!read_path(transfer, err) || !api_take_descriptors(transfer->api, 1, err))
 		return false;
-	if (!guest_enter(&transfer->guest, transfer->call->sandbox, on_sandbox_end, err) ||
-		!ask(transfer, size, err)) {
+	bool is_in = (transfer->kind->is_looking ? guest_look : guest_enter)(
+		&transfer->guest, transfer->call->sandbox, on_sandbox_end, err);
+	if (!is_in || !ask(transfer, size, err)) {
 		if (transfer->socket.fd < 0)
 			api_return_descriptors(transfer->api, 1);
 		return false;
 	}
-	transfer->guest.is_looking = transfer->kind->is_looking;
 	transfer_want(transfer, EPOLLIN);
 	transfer_expect(transfer, TRANSFER_PATIENCE_MS);
 	return true;

@@ -166,6 +166,17 @@ static void replace_former(struct template *template)
 	}
 }
 
+void template_forget(struct warden *warden, const char *name)
+{
+	LIST_EACH (&warden->templates, struct template, link, template) {
+		if (strcmp(template->about.name, name) != 0)
+			continue;
+		template->is_replaced = template->is_forgotten = true;
+		if (template->sandboxes == 0)
+			template_free(template);
+	}
+}
+
 /* ---- what a zygote says ---- */
 
 static void on_answer(struct template *template, const struct nursery_kernel_answer *answer)
@@ -299,7 +310,7 @@ struct template *template_find(struct warden *warden, const char *name)
 {
 	struct template *found = NULL;
 	LIST_EACH (&warden->templates, struct template, link, template)
-		if (!strcmp(template->about.name, name) &&
+		if (!strcmp(template->about.name, name) && !template->is_forgotten &&
 			(!found || template->is_warm || !found->is_warm))
 			found = template;
 	return found;
