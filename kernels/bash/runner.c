@@ -125,11 +125,14 @@ static uint32_t receive_cell(const struct runner *runner)
 /* ---- the shell ---- */
 
 /* In the child. Descriptors of ours are all closed by exec. */
-static _Noreturn void become_shell(const struct runner *runner, int commands, int tell)
+static _Noreturn void become_shell(
+	const struct runner *runner, pid_t parent, int commands, int tell)
 {
 	sigset_t nothing;
 	sigemptyset(&nothing);
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent)
+		_exit(0); /* it died before that: nobody would end us */
 	setpgid(0, 0);
 	signal(SIGPIPE, SIG_DFL);
 	if (dup2(STDOUT_FILENO, SHELL_OUT) < 0 || dup2(STDERR_FILENO, SHELL_ERR) < 0 ||
@@ -213,11 +216,12 @@ static void start_shell(struct runner *runner)
 	char line[256];
 	if (pipe2(commands, O_CLOEXEC) < 0 || pipe2(tell, O_CLOEXEC) < 0)
 		fail("cannot make a pipe");
+	pid_t self = getpid();
 	runner->shell = fork();
 	if (runner->shell < 0)
 		fail("cannot start the shell");
 	if (runner->shell == 0)
-		become_shell(runner, commands[0], tell[1]);
+		become_shell(runner, self, commands[0], tell[1]);
 	setpgid(runner->shell, runner->shell);
 	close(commands[0]);
 	close(tell[1]);

@@ -171,11 +171,13 @@ static void place(int from, int to)
 		_exit(126);
 }
 
-static _Noreturn void become_node(int ask, int wake, char *arguments[])
+static _Noreturn void become_node(pid_t parent, int ask, int wake, char *arguments[])
 {
 	sigset_t nothing;
 	sigemptyset(&nothing);
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent)
+		_exit(0); /* it died before that: nobody would end us */
 	place(ask, NODE_ASK);
 	place(wake, NODE_WAKE);
 	place(STDOUT_FILENO, NODE_OUT);
@@ -208,11 +210,12 @@ static void start(struct runner *runner, char *arguments[])
 		ask[i] = high(ask[i]);
 		wake[i] = high(wake[i]);
 	}
+	pid_t self = getpid();
 	runner->node = fork();
 	if (runner->node < 0)
 		fail("cannot start node");
 	if (runner->node == 0)
-		become_node(ask[1], wake[0], arguments);
+		become_node(self, ask[1], wake[0], arguments);
 	close(ask[1]);
 	close(wake[0]);
 	runner->ask_fd = ask[0];

@@ -40,15 +40,20 @@ struct http_server {
 	struct loop_source library; /* the library's own epoll */
 	struct loop_timer timer;    /* when the library wants to run next */
 	struct list requests;       /* all, by their link */
-	struct list due;            /* by due_link: seen to when the library is out of the way */
-	uint64_t bodies, answers;   /* bytes that are held, as `held_limit` counts them */
-	unsigned calls;             /* of our functions by the library: whether it gets on */
+	struct list idle;           /* of struct http_connection, by idle_link: longest first */
+	unsigned connection_count;
+	struct loop_timer room;   /* when the first of them may be closed */
+	struct list due;          /* by due_link: seen to when the library is out of the way */
+	uint64_t bodies, answers; /* bytes that are held, as `held_limit` counts them */
+	unsigned calls;           /* of our functions by the library: whether it gets on */
 	bool is_running, is_woken, is_ending;
 };
 
 struct http_connection {
 	struct http_server *server;   /* not owned */
 	struct MHD_Connection *mhd;   /* not owned */
+	struct list idle_link;        /* while no whole head of a request is there */
+	int64_t idle_ms;              /* since when */
 	struct http_request *request; /* the one being served, or NULL */
 	struct loop_source
 		source;          /* hang-up and first bytes; the library watches the same socket */
@@ -112,6 +117,9 @@ struct http_request {
 void server_wake(struct http_server *server);
 /* Gives the connection that long to go on; 0: as long as it takes. */
 void connection_set_deadline(struct http_connection *connection, unsigned seconds);
+
+/* The head of a request is there: it is not idle until that is answered. */
+void connection_set_busy(struct http_connection *connection);
 
 /* request.c */
 struct http_request *request_new(struct http_connection *connection, const char *raw_target);

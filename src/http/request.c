@@ -168,6 +168,7 @@ static enum MHD_Result on_head(
 	struct error err = { 0 };
 	struct MHD_Connection *mhd = request->connection->mhd;
 	request->has_head = true;
+	connection_set_busy(request->connection);
 	if (!head_read(request, mhd, url, method, version, &err)) {
 		reply_error(request, 400, &err);
 		return reply_queue(request);

@@ -29,6 +29,7 @@
 /* Bytes may be reported after the library has answered them: within this time of an answer they
  * are not taken for the beginning of another head. */
 #define ECHO_MS 1000
+#define SPARED_MS 1000 /* an idle connection that is so new is not closed for another */
 
 /* ---- turns of the library ---- */
 
@@ -138,6 +139,44 @@ static void connection_on_ready(struct loop_source *source, uint32_t events)
 		connection_set_deadline(connection, HTTP_STALL_SECONDS);
 }
 
+void connection_set_busy(struct http_connection *connection)
+{
+	list_remove(&connection->idle_link);
+}
+
+static void set_idle(struct http_connection *connection)
+{
+	list_remove(&connection->idle_link);
+	list_append(&connection->server->idle, &connection->idle_link);
+	connection->idle_ms = clock_monotonic_ms();
+}
+
+static void make_room(struct http_server *server);
+
+static void on_room(struct loop_timer *timer)
+{
+	make_room(CONTAINER_OF(timer, struct http_server, room));
+}
+
+/* So that nobody keeps others out with connections that do nothing: when few are left, those that
+ * were idle for longest make room. A new one has a moment to bring its request. */
+static void make_room(struct http_server *server)
+{
+	unsigned most = server->config.connections, wanted = most - most / 8;
+	int64_t due_ms = clock_monotonic_ms() - SPARED_MS;
+	for (unsigned n = server->connection_count; n > wanted; n--) {
+		if (list_is_empty(&server->idle))
+			return;
+		struct http_connection *oldest =
+			LIST_FIRST(&server->idle, struct http_connection, idle_link);
+		if (oldest->idle_ms > due_ms)
+			return loop_timer_start(server->config.loop, &server->room,
+				oldest->idle_ms - due_ms, on_room);
+		list_remove(&oldest->idle_link);
+		shutdown(oldest->source.fd, SHUT_RDWR);
+	}
+}
+
 static struct http_connection *connection_new(
 	struct http_server *server, struct MHD_Connection *mhd)
 {
@@ -145,6 +184,7 @@ static struct http_connection *connection_new(
 	if (!connection)
 		return NULL;
 	*connection = (struct http_connection){ .server = server, .mhd = mhd };
+	list_init(&connection->idle_link);
 	int fd = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
 	if (!loop_watch(server->config.loop, &connection->source, fd,
 		    EPOLLIN | EPOLLRDHUP | EPOLLET, connection_on_ready, NULL)) {
@@ -153,6 +193,9 @@ static struct http_connection *connection_new(
 	}
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){ 1 }, sizeof(int));
 	connection_set_deadline(connection, HTTP_STALL_SECONDS);
+	server->connection_count++;
+	set_idle(connection);
+	make_room(server);
 	return connection;
 }
 
@@ -162,6 +205,8 @@ static void connection_free(struct http_connection *connection)
 		return;
 	loop_forget(&connection->source);
 	loop_timer_stop(&connection->stall);
+	list_remove(&connection->idle_link);
+	connection->server->connection_count--;
 	free(connection);
 }
 
@@ -220,6 +265,7 @@ static void on_completed(
 	if (connection->is_hung_up) /* the library misses a hang-up that came with the last bytes */
 		shutdown(connection->source.fd, SHUT_RDWR);
 	connection_set_deadline(connection, 0);
+	set_idle(connection);
 	request_on_completed(request, code == MHD_REQUEST_TERMINATED_COMPLETED_OK);
 }
 
@@ -245,6 +291,7 @@ struct http_server *http_server_new(const struct http_config *config, struct err
 		return error_no_memory(err);
 	server->config = *config;
 	list_init(&server->requests);
+	list_init(&server->idle);
 	list_init(&server->due);
 	server->daemon = start_library(server);
 	if (!server->daemon) {
@@ -277,6 +324,7 @@ struct http_server *http_server_free(struct http_server *server)
 	request_lose(request);
 	loop_forget(&server->library);
 	loop_timer_stop(&server->timer);
+	loop_timer_stop(&server->room);
 	if (server->daemon)
 		stop_library(server);
 	LIST_EACH(&server->requests, struct http_request, link, request)

@@ -17,10 +17,11 @@
  * waits behind the bytes that nobody takes.
  *
  * Bounds: head 32 KiB (431), collected body `body_limit` (413), connections (further ones wait in
- * the kernel's queue), a stream's unsent bytes `stream_limit`, all collected bodies `held_limit`
- * (503), where small ones (256 KiB) always pass; an idle connection, or a reader that
- * stopped reading, is kept for 300 s, a head or a stalled body for 30 s. While the owner works on
- * the answer, or a stream has nothing to send, no time is counted.
+ * the kernel's queue; from 7/8 of them on those idle for longest are closed), a
+ * stream's unsent bytes `stream_limit`, all collected bodies `held_limit` (503), where small ones
+ * (256 KiB) always pass; an idle connection, or a reader that stopped reading, is kept for 300 s, a
+ * head or a stalled body for 30 s. While the owner works on the answer, or a stream has nothing to
+ * send, no time is counted.
  *
  * An answer given before the body is whole waits until the rest was read and dropped, so that every
  * client sees it. It goes out at once, and the connection is closed, where the client waits for

@@ -768,6 +768,27 @@ def test_connections_beyond_the_limit_wait_for_their_turn(make_server):
         sock.close()
 
 
+@pytest.mark.parametrize("sent", [b"", b"GET /hello HTTP/1.1\r\nHost: x\r\n", ask("/hello")], ids=["nothing", "half a head", "a request"])
+def test_idle_connections_make_room_for_new_ones(make_server, sent):
+    server = make_server(connections=16)
+    with server.connect() as working:
+        working.sendall(ask("/later?ms=50000"))  # at work
+        sockets = []
+        for _ in range(40):
+            sockets.append(server.connect())
+            sockets[-1].sendall(sent)
+            if sent.endswith(b"\r\n\r\n"):
+                assert read_answer(sockets[-1])[0] == 200
+        with server.connect() as late:
+            late.sendall(ask("/hello"))
+            assert read_answer(late)[0] == 200
+        working.settimeout(0.2)
+        with pytest.raises(TimeoutError):
+            working.recv(1)
+        for sock in sockets:
+            sock.close()
+
+
 def test_an_idle_server_does_nothing(server):
     with server.connect() as idle, server.connect() as pending, server.connect() as quiet:
         idle.sendall(ask("/hello"))

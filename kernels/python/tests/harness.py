@@ -273,4 +273,14 @@ class Spawned(Kernel):
             self.status = os.waitpid(self.pid, 0)[1]
         except ChildProcessError:
             pass
+        self._sweep()
         super().close()
+
+    def _sweep(self) -> None:
+        """As init does in a sandbox: nothing of the session outlives its runner."""
+        for entry in os.listdir("/proc"):
+            try:
+                if entry.isdigit() and os.getsid(int(entry)) == self.pid:
+                    os.kill(int(entry), signal.SIGKILL)
+            except ProcessLookupError:
+                continue  # it ended while being looked at
