@@ -358,6 +358,12 @@ bool guest_look(
 	return true;
 }
 
+bool guest_look_inside(
+	struct guest *guest, struct sandbox *sandbox, guest_on_end on_end, struct error *err)
+{
+	return sandbox_takes_work(sandbox, err) && guest_look(guest, sandbox, on_end, err);
+}
+
 void guest_leave(struct guest *guest)
 {
 	struct sandbox *sandbox = guest->sandbox;

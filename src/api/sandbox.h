@@ -33,7 +33,7 @@ struct guest {
 	struct sandbox *sandbox; /* NULL when it is in none */
 	guest_on_end on_end;     /* has to leave; may free itself */
 	guest_on_pause on_pause; /* NULL, or set after guest_enter; may not leave */
-	bool is_looking;         /* that is no use: its end does not begin the idle time anew */
+	bool is_looking;         /* that is no use: set by guest_look, never later */
 };
 
 struct sandbox {
@@ -128,6 +128,9 @@ bool guest_enter(
 /* As guest_enter, for what works on nothing inside: it is no use, keeps no sandbox from being idle,
  * and may be made of a paused one. */
 bool guest_look(
+	struct guest *guest, struct sandbox *sandbox, guest_on_end on_end, struct error *err);
+/* As guest_look, for what init has to be asked: refused while it is paused. */
+bool guest_look_inside(
 	struct guest *guest, struct sandbox *sandbox, guest_on_end on_end, struct error *err);
 void guest_leave(struct guest *guest); /* idempotent */
 
