@@ -12,7 +12,7 @@
 
 #include <stdint.h>
 
-#define NURSERY_VERSION 2
+#define NURSERY_VERSION 3
 #define NURSERY_PRELOAD_SIZE 512
 #define NURSERY_PROGRAM_SIZE 128
 
@@ -36,6 +36,8 @@ struct nursery_setup {
 	uint32_t is_cgroup_v2;
 	uint32_t slices;            /* sandboxes at once at most */
 	uint32_t degraded;          /* LOCKDOWN_WITHOUT_*: layers the operator does without */
+	uint32_t pool;              /* sandboxes that stand ready, a template; 0: none */
+	uint32_t pool_languages;    /* LANGUAGE_BIT of each of which they have a kernel ready */
 	uint32_t reserved;
 	struct wire_limits defaults; /* where a claim says 0 */
 	struct wire_limits caps;     /* the most a claim may ask for */
@@ -52,7 +54,8 @@ struct nursery_template {
 	uint32_t reserved;
 };
 
-/* First packet of an init on its control socket, towards the warden. */
+/* First packet of an init on its control socket, towards the warden. Descriptors, if it is ready: [0] the
+ * root of its files, for mounts_resize. */
 struct nursery_init_ready {
 	uint32_t is_ready; /* 0: message says why not; init exits */
 	char message[256];
@@ -60,7 +63,7 @@ struct nursery_init_ready {
 };
 
 /* Warden -> zygote: make a kernel. Descriptors: [0] pidfd of the sandbox's init, [1] the kernel's
- * socket, [2] stdout, [3] stderr, [4..8] cgroup.procs files to enter. */
+ * socket, [2] stdout, [3] stderr, [4..8] files of the control groups to enter. */
 struct nursery_kernel_request {
 	uint32_t serial;
 	uint32_t cpus; /* cores of the share, rounded up: what os.cpu_count() says */
