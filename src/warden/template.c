@@ -14,6 +14,7 @@
 #include "jail/mounts.h"
 #include "jail/process.h"
 #include "warden/kernel.h"
+#include "warden/pool.h"
 #include "warden/sandbox.h"
 
 #include <errno.h>
@@ -94,12 +95,12 @@ static void ask(struct template *template, struct kernel *kernel)
 	unsigned groups;
 	struct nursery_kernel_request request = {
 		.serial = ++template->next_serial,
-		.cpus = (sandbox->limits.cpu_milli + 999) / 1000,
+		.cpus = kernel->cores,
 		.degraded = template->warden->setup.degraded,
 		.language = kernel->language,
 	};
 	bool is_sent = cgroup_box_work_entry(
-		&template->warden->cgroups, sandbox->name, fds + 4, &groups, &err);
+		&template->warden->cgroups, sandbox->box, fds + 4, &groups, &err);
 	if (is_sent) {
 		is_sent = wire_send(
 			template->zygote_fd, &request, sizeof(request), fds, 4 + groups, &err);
@@ -161,8 +162,9 @@ static void replace_former(struct template *template)
 		if (strcmp(former->about.name, template->about.name) != 0)
 			continue;
 		former->is_replaced = true;
-		if (former->sandboxes == 0)
-			template_free(former);
+		template_use(former); /* it must outlive the end of its pool */
+		pool_empty(template->warden, former);
+		template_unuse(former);
 	}
 }
 
@@ -178,6 +180,7 @@ static void on_answer(struct template *template, const struct nursery_kernel_ans
 		log_write(LOG_INFO, "zygote.warm", NULL, "template '%s' is warm", template->about.name);
 		LIST_EACH (&template->waiting, struct kernel, link, kernel)
 			ask(template, kernel);
+		pool_on_warm(template->warden);
 		keeper_link_check_ready(template->warden);
 		return;
 	}
@@ -277,6 +280,7 @@ static struct template *make(
 	snprintf(template->place, sizeof(template->place), "%s.%u", about->name,
 		++warden->last_place);
 	list_init(&template->waiting);
+	list_init(&template->pool);
 	return template;
 }
 
