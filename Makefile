@@ -8,7 +8,7 @@ MUST_RUN ?=
 export SANDGLASS_BUILD := $(abspath $(BUILD))
 export KIT MUST_RUN
 
-.PHONY: all setup demo check check-quick bench fuzz format lint clean help
+.PHONY: all setup demo check check-quick check-api bench fuzz format lint clean help
 
 all: $(BUILD)/build.ninja
 	@ninja -C $(BUILD)
@@ -38,6 +38,11 @@ check-quick:
 	@tools/setup templates
 	@$(PYTHON) tools/check --quick
 
+check-api:
+	@tools/setup build check
+	@tools/setup templates
+	@$(PYTHON) tools/check --only api
+
 fuzz:
 	@tools/setup build check
 	@$(PYTHON) tools/check --only fuzz --fuzz-seconds $(or $(SECONDS_EACH),60)
@@ -47,6 +52,7 @@ bench:
 	@tools/setup templates
 	@$(MAKE) --no-print-directory all
 	@$(PYTHON) bench/run.py
+	@$(PYTHON) bench/traffic.py
 
 format:
 	@git ls-files '*.c' '*.h' | xargs clang-format -i
@@ -66,6 +72,7 @@ help:
 	@echo '                    KIT=DIR     where the acceptance kit lies (default ../shared/acceptance)'
 	@echo '                    MUST_RUN=1  a skipped test fails, unless this kernel lacks what it needs'
 	@echo 'make check-quick  the same without what takes long: below two minutes'
+	@echo 'make check-api    every operation of openapi.json against the server, by schemathesis: four minutes'
 	@echo 'make bench        speed and memory beside ipykernel and bubblewrap, into build/bench/'
 	@echo 'make fuzz         each fuzzer for a minute (SECONDS_EACH=60)'
 	@echo 'make lint         layers, generated pages, format, clang-tidy'

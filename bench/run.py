@@ -47,10 +47,11 @@ def prepare() -> None:
     wanted = hashlib.sha256(requirements.read_bytes()).hexdigest()
     stamp = venv / "made-from"
     if not stamp.exists() or stamp.read_text() != wanted:
-        print("installing ipykernel and pandas to compare with ...", file=sys.stderr)
+        print("installing ipykernel, bash_kernel and pandas to compare with ...", file=sys.stderr)
         subprocess.run([sys.executable, "-m", "venv", "--clear", venv], check=True)
         pip = [venv / "bin/pip", "install", "--quiet", "--disable-pip-version-check", "-r", requirements]
         subprocess.run(pip, check=True)
+        subprocess.run([venv / "bin/python", "-m", "bash_kernel.install", "--sys-prefix"], check=True, stdout=subprocess.DEVNULL)
         stamp.write_text(wanted)
     if Path(sys.prefix) != venv:
         os.execv(venv / "bin/python", [str(venv / "bin/python"), *sys.argv])
@@ -80,12 +81,12 @@ class Ours:
 
 
 class Jupyter:
-    """One ipykernel, driven by jupyter_client."""
+    """One ipykernel, or another kernel by its name, driven by jupyter_client."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: str = "python3") -> None:
         from jupyter_client.manager import KernelManager
 
-        self.manager = KernelManager(kernel_name="python3")
+        self.manager = KernelManager(kernel_name=name)
         self.manager.start_kernel(stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self.client = self.manager.blocking_client()
         self.client.start_channels()

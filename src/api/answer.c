@@ -27,16 +27,24 @@ static void answer_rest(struct call *call, struct buf *body)
 	send_rest(call->request);
 }
 
+static const char too_many[] = "too many large answers are being sent; ask again";
+
+/* In place of what cannot be sent; returns its status. */
+static unsigned replace(struct writer *writer, enum error_code code, const char *text)
+{
+	buf_deinit(&writer->buf);
+	writer->is_failed = !buf_printf(
+		&writer->buf, "{\"error\":\"%s\",\"code\":\"%s\"}", text, error_word(code));
+	return error_status(code);
+}
+
 void answer_json(struct call *call, unsigned status, struct writer *writer)
 {
-	static const char failed[] =
-		"{\"error\":\"the answer does not fit into memory\",\"code\":\"no_memory\"}";
 	call->is_answered = true;
-	if (writer->is_failed) {
-		buf_deinit(&writer->buf);
-		writer->is_failed = !buf_append(&writer->buf, failed, sizeof(failed) - 1);
-		status = error_status(ERROR_NO_MEMORY);
-	}
+	if (writer->is_failed)
+		status = replace(writer, ERROR_NO_MEMORY, "the answer does not fit into memory");
+	else if (!http_hold(call->request, writer->buf.size))
+		status = replace(writer, ERROR_HOST_BUSY, too_many);
 	if (call->is_padded)
 		return answer_rest(call, &writer->buf);
 	http_reply(call->request, status, "application/json", writer->buf.bytes, writer->buf.size);
@@ -44,6 +52,11 @@ void answer_json(struct call *call, unsigned status, struct writer *writer)
 
 void answer_text(struct call *call, unsigned status, const char *type, const struct buf *text)
 {
+	struct error err;
+	if (!http_hold(call->request, text->size)) {
+		error_set(&err, ERROR_HOST_BUSY, "%s", too_many);
+		return answer_error(call, &err);
+	}
 	call->is_answered = true;
 	http_reply(call->request, status, type, text->bytes, text->size);
 }

@@ -40,7 +40,8 @@ struct api {
 	struct loop_timer housekeeping;
 	struct loop_timer stop_limit;
 	struct stats stats;
-	unsigned calls; /* requests that are not done */
+	unsigned calls;    /* requests that are not done */
+	size_t code_bytes; /* of all cells that are not over */
 	unsigned descriptors, descriptor_limit;
 	uint32_t last_run;
 	uint8_t preview_key[32]; /* seals preview tokens */

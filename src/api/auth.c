@@ -4,9 +4,11 @@
 #include "base/clock.h"
 #include "base/log.h"
 
+#include <nettle/base64.h>
 #include <nettle/memops.h>
 #include <nettle/sha2.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -124,18 +126,21 @@ static const char *key_digits(const char *key)
 }
 
 /* All are looked at, so that time tells nothing about which fits. */
-static struct key *find(struct keys *keys, const char *sent)
+static struct key *find_digits(const struct keys *keys, const char *digits)
 {
-	const char *digits = key_digits(sent);
 	struct key *found = NULL;
-	if (!digits)
-		return NULL;
 	uint8_t hash[KEY_HASH_SIZE];
 	auth_sha256(digits, KEY_DIGITS, hash);
 	for (size_t i = 0; i < keys->count; i++)
 		if (memeql_sec(hash, keys->keys[i].row.hash, sizeof(hash)))
 			found = &keys->keys[i];
 	return found;
+}
+
+static struct key *find(const struct keys *keys, const char *sent)
+{
+	const char *digits = key_digits(sent);
+	return digits ? find_digits(keys, digits) : NULL;
 }
 
 static void note_use(struct key *key, int64_t now_ms)
@@ -204,4 +209,46 @@ const char *auth_owner(struct keys *keys, const struct http_request *request, bo
 	if (row && !owner)
 		error_no_memory(err);
 	return owner;
+}
+
+bool auth_is_valid(const struct keys *keys, const uint8_t hash[KEY_HASH_SIZE])
+{
+	for (size_t i = 0; i < keys->count; i++)
+		if (memcmp(hash, keys->keys[i].row.hash, KEY_HASH_SIZE) == 0)
+			return key_is_valid(&keys->keys[i].row, clock_wall_ms());
+	return false;
+}
+
+/* ---- keys where none belongs ---- */
+
+static bool holds_digits(const struct keys *keys, const char *text)
+{
+	for (; *text; text++) {
+		size_t size = strspn(text, "0123456789abcdef");
+		if (size == KEY_DIGITS && find_digits(keys, text))
+			return true;
+		text += size;
+		if (!*text)
+			return false;
+	}
+	return false;
+}
+
+/* Of "Basic" credentials. */
+static bool encodes_key(const struct keys *keys, const char *encoded)
+{
+	struct base64_decode_ctx context;
+	size_t size = BASE64_DECODE_LENGTH(strlen(encoded));
+	cleanup_free char *decoded = calloc(1, size + 1);
+	base64_decode_init(&context);
+	return decoded &&
+	       base64_decode_update(
+		       &context, &size, (uint8_t *)decoded, strlen(encoded), encoded) &&
+	       holds_digits(keys, decoded);
+}
+
+bool auth_holds_key(const struct keys *keys, const char *text)
+{
+	return holds_digits(keys, text) ||
+	       (strncasecmp(text, "Basic ", 6) == 0 && encodes_key(keys, text + 6));
 }

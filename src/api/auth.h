@@ -40,6 +40,12 @@ const struct key_row *auth_key(struct keys *keys, const struct http_request *req
 const char *auth_owner(struct keys *keys, const struct http_request *request, bool may_use_query,
 	struct error *err);
 
+/* Whether a request's key is still good: for who acts on it later. */
+bool auth_is_valid(const struct keys *keys, const uint8_t hash[KEY_HASH_SIZE]);
+/* Whether a key of ours, valid or not, stands anywhere in the text, or in the Basic credentials
+ * that it is. */
+bool auth_holds_key(const struct keys *keys, const char *text);
+
 void auth_sha256(const void *bytes, size_t size, uint8_t hash[32]);
 
 #endif

@@ -13,6 +13,8 @@
 #include "base/clock.h"
 
 #define CODE_LIMIT ((size_t)8 << 20)
+#define CODE_SANDBOX ((size_t)64 << 20) /* of all cells of a sandbox that are not over */
+#define CODE_ALL ((size_t)512 << 20)
 #define CLIENT_PATIENCE_MS 28000 /* clients give up after 30 s without a byte */
 #define PADDING_MS 10000
 
@@ -32,6 +34,8 @@ static void cell_free(struct cell *cell)
 		run_end(cell->record, RUN_INTERRUPTED, NULL, NULL, NULL);
 	for (unsigned i = 0; i < 2; i++)
 		output_deinit(&cell->streams[i]);
+	cell->session->sandbox->code_bytes -= cell->held;
+	cell->session->sandbox->api->code_bytes -= cell->held;
 	json_decref(cell->body);
 	free(cell);
 }
@@ -129,11 +133,29 @@ static void on_padding(struct loop_timer *timer)
 	loop_timer_start(&cell->call->api->loop, timer, PADDING_MS, on_padding);
 }
 
+/* Nobody has to stay for a detached cell, so what waits is bounded by its size, too. */
+static bool hold_code(struct cell *cell, struct error *err)
+{
+	struct sandbox *sandbox = cell->session->sandbox;
+	if (sandbox->code_bytes + cell->code_size > CODE_SANDBOX) {
+		error_set(err, ERROR_SESSION_QUEUE,
+			"the cells under way in this sandbox have more than %zu MiB of code",
+			CODE_SANDBOX >> 20);
+		return error_hint(err, "wait for answers, or hand large data over as files");
+	}
+	if (sandbox->api->code_bytes + cell->code_size > CODE_ALL)
+		return error_set(err, ERROR_HOST_BUSY, "too much code waits to be run");
+	cell->held = cell->code_size;
+	sandbox->code_bytes += cell->held;
+	sandbox->api->code_bytes += cell->held;
+	return true;
+}
+
 static bool cell_prepare(struct cell *cell, struct error *err)
 {
 	bool is_detached = false;
 	struct session *session = cell->session;
-	if (!read_body(cell, &is_detached, err) ||
+	if (!read_body(cell, &is_detached, err) || !hold_code(cell, err) ||
 		!guest_enter(&cell->guest, session->sandbox, on_sandbox_end, err))
 		return false;
 	cell->guest.on_pause = on_pause;

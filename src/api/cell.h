@@ -31,7 +31,7 @@ struct cell {
 	struct run *record;      /* owned by the sandbox; NULL only while being made or freed */
 	json_t *body;            /* owned: holds the code */
 	const char *code;        /* in body */
-	size_t code_size;
+	size_t code_size, held;  /* held: of it, counted as such */
 	uint32_t limit_ms, run;
 	int64_t asked_us, begun_us;
 	bool is_late;

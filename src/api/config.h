@@ -33,7 +33,7 @@ struct owner_caps {
 
 struct config {
 	char *version, *address, *database; /* owned */
-	struct key_row *keys;               /* owned: those of the state folder */
+	struct key_row *keys; /* owned: those of the state folder; the first is the operator's */
 	size_t key_count;
 	char **hosts; /* owned: further Host names that are served */
 	size_t host_count;

@@ -63,15 +63,38 @@ static void write_truncated(const struct exec *exec, struct writer *writer)
 static void write_memory(const struct exec *exec, struct writer *writer)
 {
 	char text[128];
-	if (!exec->hit_memory)
-		return;
 	snprintf(text, sizeof(text),
 		"memory limit reached: the sandbox may use %llu MiB, its peak was %llu MiB",
 		(unsigned long long)(exec->memory_limit >> 20),
 		(unsigned long long)(exec->memory_peak >> 20));
 	writer_text(writer, "error", text);
+}
+
+static void write_files(const struct wire_limits *limits, struct writer *writer)
+{
+	char text[160];
+	snprintf(text, sizeof(text),
+		"the sandbox's files limit is reached: %llu MiB, %u inodes; see limits.files_mb and"
+		" limits.inodes",
+		(unsigned long long)(limits->files_bytes >> 20), limits->inodes);
+	writer_text(writer, "hint", text);
+}
+
+static void write_limits(struct exec *exec, bool hit_files, struct writer *writer)
+{
+	if (exec->hit_memory)
+		write_memory(exec, writer);
+	if (hit_files) {
+		write_files(&exec->sandbox->limits, writer);
+		note_limit(exec->sandbox, "files", "command_id", exec->command->id);
+	}
+	if (!exec->hit_memory && !hit_files)
+		return;
 	writer_open(writer, "limits_hit", '[');
-	writer_text(writer, NULL, "memory");
+	if (exec->hit_memory)
+		writer_text(writer, NULL, "memory");
+	if (hit_files)
+		writer_text(writer, NULL, "files");
 	writer_close(writer, ']');
 }
 
@@ -97,7 +120,10 @@ static void write_body(
 	writer_int(writer, "duration_ms", (clock_monotonic_us() - command->begun_us + 999) / 1000);
 	writer_bool(writer, "timeout", problem->code == ERROR_COMMAND_TIMEOUT);
 	write_truncated(exec, writer);
-	write_memory(exec, writer);
+	if (end != COMMAND_SANDBOX && !problem->code)
+		write_limits(exec,
+			command_exit_code(command) && output_tells_no_space(&exec->streams[1]),
+			writer);
 	if (end != COMMAND_SANDBOX)
 		sandbox_write_expiry(exec->sandbox, writer);
 	writer_close(writer, '}');

@@ -22,6 +22,8 @@
 struct channel {
 	struct websocket *socket; /* owned */
 	struct api *api;
+	struct guest guest; /* only looks: an open socket keeps nobody awake, a command does */
+	uint8_t key[KEY_HASH_SIZE];
 	char sandbox[SANDBOX_ID_TEXT], owner[OWNER_TEXT];
 	struct list jobs; /* of struct job */
 	unsigned count;
@@ -180,6 +182,8 @@ static bool start_job(struct channel *channel, char **id, json_t *order, struct 
 	size_t size;
 	uint32_t limit_ms = DEFAULT_MS;
 	struct sandbox *sandbox = sandbox_find(channel->api, channel->sandbox, channel->owner);
+	if (!auth_is_valid(&channel->api->keys, channel->key))
+		return error_set(err, ERROR_UNAUTHORIZED, "the key was revoked or has expired");
 	if (!read_command(order, &text, &size, &limit_ms, err))
 		return false;
 	if (!sandbox)
@@ -228,8 +232,8 @@ static void on_message(struct websocket *socket, bool is_text, const char *bytes
 	cleanup_free char *id = order ? read_id(order, &err) : NULL;
 	if (!id || !obey(channel, order, &id, &err))
 		send_error(channel, id, &err);
-	if (err.code == ERROR_SANDBOX_NOT_FOUND)
-		websocket_close(socket, WEBSOCKET_GOING_AWAY, "the sandbox ended");
+	if (err.code == ERROR_UNAUTHORIZED)
+		websocket_close(socket, WEBSOCKET_POLICY, "the key is not valid any more");
 }
 
 static void on_drain(struct websocket *socket)
@@ -240,11 +244,25 @@ static void on_drain(struct websocket *socket)
 		command_resume(job->command); /* may free the job */
 }
 
+/* Each command gets its last message before the socket is closed. */
+static void on_sandbox_end(struct guest *guest, const struct error *why)
+{
+	struct channel *channel = CONTAINER_OF(guest, struct channel, guest);
+	while (!list_is_empty(&channel->jobs)) {
+		struct job *job = LIST_FIRST(&channel->jobs, struct job, link);
+		send_broken_ends(job);
+		send_error(channel, job->id, why);
+		job_free(job);
+	}
+	websocket_close(channel->socket, WEBSOCKET_GOING_AWAY, "the sandbox ended");
+}
+
 static void on_end(struct websocket *socket)
 {
 	struct channel *channel = websocket_state(socket);
 	while (!list_is_empty(&channel->jobs))
 		job_free(LIST_FIRST(&channel->jobs, struct job, link));
+	guest_leave(&channel->guest);
 	websocket_free(socket);
 	api_return_descriptors(channel->api, 1);
 	free(channel);
@@ -256,30 +274,37 @@ static const struct websocket_owner socket_owner = {
 
 /* ---- the beginning ---- */
 
-static bool start(struct call *call, struct error *err)
+static struct channel *channel_new(struct call *call, struct error *err)
 {
-	if (!websocket_check(call->request, err) || !api_take_descriptors(call->api, 1, err))
-		return false;
-	struct channel *channel = calloc(1, sizeof(*channel));
-	if (channel) {
-		channel->api = call->api;
-		list_init(&channel->jobs);
-		memcpy(channel->sandbox, call->sandbox->text, sizeof(channel->sandbox));
-		snprintf(channel->owner, sizeof(channel->owner), "%s", call->owner);
+	const struct key_row *key = auth_key(&call->api->keys, call->request, true, err);
+	struct channel *channel = key ? calloc(1, sizeof(*channel)) : NULL;
+	if (!channel)
+		return key ? error_no_memory(err) : NULL;
+	channel->api = call->api;
+	list_init(&channel->jobs);
+	memcpy(channel->key, key->hash, sizeof(channel->key));
+	memcpy(channel->sandbox, call->sandbox->text, sizeof(channel->sandbox));
+	snprintf(channel->owner, sizeof(channel->owner), "%s", call->owner);
+	if (guest_look(&channel->guest, call->sandbox, on_sandbox_end, err)) {
 		channel->socket = websocket_accept(call->request, &socket_owner, channel);
+		if (channel->socket)
+			return channel;
+		guest_leave(&channel->guest);
+		error_no_memory(err);
 	}
-	if (channel && channel->socket) {
-		call->is_answered = true;
-		return true;
-	}
-	api_return_descriptors(call->api, 1);
 	free(channel);
-	return error_no_memory(err), false;
+	return NULL;
 }
 
 void commands_socket(struct call *call)
 {
 	struct error err = { 0 };
-	if (!start(call, &err))
-		answer_error(call, &err);
+	if (!websocket_check(call->request, &err) || !api_take_descriptors(call->api, 1, &err))
+		return answer_error(call, &err);
+	if (channel_new(call, &err)) {
+		call->is_answered = true;
+		return;
+	}
+	api_return_descriptors(call->api, 1);
+	answer_error(call, &err);
 }

@@ -59,6 +59,13 @@ bool fields_check(json_t *object, const char *const *known, const char *inside, 
 	return true;
 }
 
+bool fields_none(const char *body, size_t size, struct error *err)
+{
+	static const char *const known[] = { NULL };
+	cleanup_json json_t *object = fields_parse(body, size, known, err);
+	return object != NULL;
+}
+
 bool fields_text(
 	json_t *object, const char *name, const char **value, size_t *size, struct error *err)
 {

@@ -15,6 +15,8 @@
 /* An empty body is an empty object. `known` is a NULL-terminated list of the fields there are.
  * Returns an object that the caller owns; NULL and err. */
 json_t *fields_parse(const char *body, size_t size, const char *const *known, struct error *err);
+/* Of who takes no field: a body may be empty, or `{}`. */
+bool fields_none(const char *body, size_t size, struct error *err);
 /* Refuses what `known` does not name; `inside` is the object's own field name, NULL for the body.
  */
 bool fields_check(json_t *object, const char *const *known, const char *inside, struct error *err);

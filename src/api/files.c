@@ -122,12 +122,15 @@ static size_t on_body(struct http_request *request, const char *bytes, size_t si
 static void on_write_head(struct transfer *transfer)
 {
 	struct call *call = transfer->call;
+	const struct sandbox *sandbox = transfer->guest.sandbox;
 	cleanup_writer struct writer writer = writer_make();
 	writer_open(&writer, NULL, '{');
 	writer_text(&writer, "path", transfer->path);
+	writer_text(&writer, "name", transfer_name(transfer));
 	writer_int(&writer, "bytes", (int64_t)transfer->head.size);
+	transfer_free(transfer); /* the idle time begins here, and the answer tells its end */
+	sandbox_write_expiry(sandbox, &writer);
 	writer_close(&writer, '}');
-	transfer_free(transfer);
 	answer_json(call, 200, &writer);
 }
 

@@ -2,7 +2,8 @@
  * Readers of a journal over HTTP: each gets, as server-sent events, what is there from a place on
  * and then what comes, until the journal is closed and read. A reader that is slow holds up nobody:
  * it has no queue but its connection's, and what the journal has dropped meanwhile is told to it as
- * a gap. Many readers at the same place share the text that is made for one of them.
+ * a gap; in the midst of a record it is cut. Many readers at the same place share the text that is
+ * made for one of them.
  */
 #ifndef API_FOLLOW_H
 #define API_FOLLOW_H
@@ -17,6 +18,9 @@
 struct follow_style {
 	/* Writes a record as events; the reader has its first `from` bytes already. */
 	void (*write)(struct writer *writer, const struct record *record, size_t from);
+	/* Where a large record is an event's data as it lies: what stands ahead of it (SSE_END
+	 * follows). May be NULL. */
+	void (*write_head)(struct writer *writer, const struct record *record);
 	/* That many bytes are gone; what comes next begins at `place`. */
 	void (*write_gap)(struct writer *writer, uint64_t bytes, uint64_t place);
 };
@@ -31,6 +35,8 @@ struct follower {
 	const struct follow_style *style;
 	uint32_t kinds; /* of records, as bits: those it wants */
 	uint64_t place;
+	uint64_t slicing; /* number of the record that is being sent in slices; 0: none */
+	size_t sliced;    /* bytes of it that are sent */
 	struct loop_timer beat;
 	/* For who is interested; may be NULL. */
 	follow_event on_moved; /* it has read some */

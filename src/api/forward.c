@@ -6,6 +6,7 @@
 #include "api/forward.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -15,8 +16,7 @@
 static const char *const of_a_hop[] = { "Connection", "Keep-Alive", "Proxy-Authenticate",
 	"Proxy-Authorization", "Proxy-Connection", "TE", "Trailer", "Transfer-Encoding", "Upgrade",
 	"Content-Length", "HTTP2-Settings", "X-Request-Id" };
-static const char *const kept_from_server[] = { "Host", "Expect", "Forwarded", "X-Forwarded-For",
-	"X-Forwarded-Host", "X-Forwarded-Prefix", "X-Forwarded-Proto", PREVIEW_HEADER };
+static const char *const kept_from_server[] = { "Host", "Expect", "Forwarded", PREVIEW_HEADER };
 static const char *const kept_from_client[] = { "Alt-Svc", "Content-Type", "Date",
 	"Service-Worker-Allowed", "Set-Cookie2" };
 /* What speaks for an origin, where the origin is the API's. */
@@ -38,20 +38,48 @@ static bool is_one_of(const char *name, const char *const *names, size_t count)
 
 /* ---- the target ---- */
 
-/* Whether the parameter, up to '&' or the end, has that name. Encoded spellings of it are no secret
- * of ours: we would not have read them as one. */
-static bool is_parameter(const char *text, const char *name)
+static bool holds_key(const struct exposure *exposure, const char *text)
 {
-	size_t size = strlen(name);
-	return strncmp(text, name, size) == 0 && strchr("=&#", text[size]);
+	return exposure->keys && auth_holds_key(exposure->keys, text);
 }
 
-static bool put_query(struct buf *out, const char *query, const char *without)
+/* A parameter as it is read here and inside, whatever of it is encoded. NULs are of no interest. */
+static bool decode(struct buf *out, const char *text, size_t size)
+{
+	for (const char *end = text + size; text < end; text++) {
+		uint8_t byte = (uint8_t)*text;
+		char digits[3] = "";
+		if (byte == '%' && end - text > 2)
+			memcpy(digits, text + 1, 2);
+		if (strspn(digits, "0123456789abcdefABCDEF") == 2) {
+			byte = (uint8_t)strtoul(digits, NULL, 16);
+			text += 2;
+		}
+		if (byte && !buf_append(out, &byte, 1))
+			return false;
+	}
+	return buf_text(out);
+}
+
+/* Not to be told: the parameter that holds a secret of ours, and a key under any other name. */
+static bool is_secret(const struct exposure *exposure, const char *text, size_t size)
+{
+	cleanup_buf struct buf decoded = buf_make(HEADER_LIMIT);
+	const char *name = exposure->parameter;
+	size_t name_size = name ? strlen(name) : 0;
+	if (!decode(&decoded, text, size))
+		return true; /* without memory */
+	const char *plain = buf_text(&decoded);
+	return (name && strncmp(plain, name, name_size) == 0 && strchr("=#", plain[name_size])) ||
+	       holds_key(exposure, plain);
+}
+
+static bool put_query(struct buf *out, const char *query, const struct exposure *exposure)
 {
 	char separator = '?';
 	while (*query) {
 		size_t size = strcspn(query, "&");
-		bool is_kept = !without || !is_parameter(query, without);
+		bool is_kept = !is_secret(exposure, query, size);
 		if (is_kept && !(buf_append(out, &separator, 1) && buf_append(out, query, size)))
 			return false;
 		if (is_kept)
@@ -68,8 +96,7 @@ bool forward_target(struct buf *out, const char *raw, const struct exposure *exp
 	if (path_size == 0 && !buf_append(out, "/", 1))
 		return false;
 	return buf_append(out, rest, path_size) &&
-	       (rest[path_size] == '\0' ||
-		       put_query(out, rest + path_size + 1, exposure->parameter));
+	       (rest[path_size] == '\0' || put_query(out, rest + path_size + 1, exposure));
 }
 
 /* ---- the request's headers ---- */
@@ -90,15 +117,21 @@ bool forward_cookies(struct buf *out, const char *value, const char *without)
 	return true;
 }
 
+/* What is between neighbours, or theirs to say, by the beginning of its name. */
+static bool is_of_neighbours(const char *name)
+{
+	return strncasecmp(name, "Proxy-", 6) == 0 || strncasecmp(name, "X-Forwarded-", 12) == 0;
+}
+
 static bool is_kept_from_server(
 	const struct http_request *request, const struct exposure *exposure, const char *name)
 {
 	bool is_by_host = exposure->kind == EXPOSED_BY_HOST;
 	if (IS_ONE_OF(name, of_a_hop) || IS_ONE_OF(name, kept_from_server) ||
-		http_request_names(request, "Connection", name))
+		is_of_neighbours(name) || http_request_names(request, "Connection", name))
 		return true;
 	if (strcasecmp(name, "Authorization") == 0)
-		return exposure->has_own_key || exposure->kind == EXPOSED_BY_PATH;
+		return exposure->kind == EXPOSED_BY_PATH;
 	if (strcasecmp(name, "Origin") == 0 || strcasecmp(name, "Referer") == 0)
 		return !is_by_host;
 	if (strcasecmp(name, "Cookie") == 0)
@@ -124,7 +157,7 @@ static bool put_client_headers(
 {
 	const char *name, *value;
 	for (unsigned i = 0; http_request_header_at(request, i, &name, &value); i++) {
-		if (is_kept_from_server(request, exposure, name))
+		if (is_kept_from_server(request, exposure, name) || holds_key(exposure, value))
 			continue;
 		bool is_put = strcasecmp(name, "Cookie") == 0 ? put_cookies(out, value)
 							      : put_header(out, name, value);

@@ -6,6 +6,7 @@
 #ifndef API_FORWARD_H
 #define API_FORWARD_H
 
+#include "api/auth.h"
 #include "base/buf.h"
 #include "http/answer_head.h"
 #include "http/server.h"
@@ -19,10 +20,10 @@ struct exposure {
 	uint16_t port;
 	size_t prefix_size; /* bytes of the raw target that stand for the server's root; 0 by host
 			     */
-	const char *parameter; /* of the query: holds a secret of ours and stays here; or NULL */
-	bool is_upgrade;       /* to a WebSocket */
-	bool has_own_key;      /* Authorization holds a key of ours */
-	bool is_from_browser;  /* its cookies are not meant for us */
+	const char *parameter;   /* of the query: holds a secret of ours and stays here; or NULL */
+	const struct keys *keys; /* ours: they stay here, wherever they stand; NULL: none */
+	bool is_upgrade;         /* to a WebSocket */
+	bool is_from_browser;    /* its cookies are not meant for us */
 };
 
 /* Line, headers and empty line. False: out of memory. */

@@ -18,11 +18,14 @@
 #include "wire/keeper.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/resource.h>
 
 #define STREAM_LIMIT ((size_t)1 << 20)
+#define HELD_LIMIT ((uint64_t)256 << 20)
+#define MAPPED_FROM (256 << 10) /* memory of that size goes back to the system when it is freed */
 #define CONNECTIONS 1024u
 #define OWN_DESCRIPTORS 64u
 #define HOUSEKEEPING_MS 1000
@@ -126,6 +129,7 @@ static bool serve(struct api *api, struct error *err)
 		.listen_fd = API_FD_LISTEN,
 		.body_limit = BODY_LIMIT,
 		.stream_limit = STREAM_LIMIT,
+		.held_limit = HELD_LIMIT,
 		.connections = share_descriptors(api),
 		.on_head = routes_on_head,
 		.on_request = routes_on_request,
@@ -284,6 +288,7 @@ int main(void)
 	static struct api api;
 	struct error err = { 0 };
 	signal(SIGPIPE, SIG_IGN);
+	mallopt(M_MMAP_THRESHOLD, MAPPED_FROM);
 	log_init("api", LOG_INFO);
 	bool is_good = start(&api, &err) && loop_run(&api.loop, &err);
 	if (!is_good)

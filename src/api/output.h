@@ -32,6 +32,8 @@ void output_feed(struct output *output, const char *bytes, size_t size);
 void output_finish(struct output *output);
 
 /* After output_finish: */
+/* Whether the kept text has what programs print when there is no space. */
+bool output_tells_no_space(const struct output *output);
 bool output_is_cut(const struct output *output);
 uint64_t output_kept(const struct output *output); /* bytes of the text below */
 /* Writes the text; where it was cut, a line in the middle says how much is missing. */

@@ -193,6 +193,7 @@ static void take_census(struct call *call, uint16_t only)
 	if (!guest_enter(&census->guest, call->sandbox, on_sandbox_end, &err) ||
 		!ask(census, call->sandbox, &err))
 		return fail(census, &err);
+	census->guest.is_looking = true;
 	call->state = census;
 	call->on_gone = on_gone;
 	loop_timer_start(&call->api->loop, &census->patience, PATIENCE_MS, on_patience);

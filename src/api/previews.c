@@ -30,7 +30,9 @@ static size_t prefix_size(const char *raw, unsigned slash)
 
 void proxy_by_path(struct call *call)
 {
-	struct exposure exposure = { .kind = EXPOSED_BY_PATH, .parameter = "access_token" };
+	struct exposure exposure = {
+		.kind = EXPOSED_BY_PATH, .parameter = "access_token", .keys = &call->api->keys
+	};
 	struct error err = { 0 };
 	if (!preview_port_parse(http_request_segment(call->request, 4), &exposure.port)) {
 		error_set(&err, ERROR_INVALID, "the port must be a number from 1 to 65535");
@@ -44,12 +46,6 @@ void proxy_by_path(struct call *call)
 
 /* ---- without a key ---- */
 
-/* A key of ours that was sent along is nothing for a server inside. */
-static bool has_own_key(const struct call *call)
-{
-	return auth_owner(&call->api->keys, call->request, false, NULL) != NULL;
-}
-
 static void enter(struct call *call, const struct sandbox_id *id, struct exposure *exposure)
 {
 	struct error err = { 0 };
@@ -61,7 +57,7 @@ static void enter(struct call *call, const struct sandbox_id *id, struct exposur
 	if (err.code)
 		return answer_error(call, &err);
 	exposure->is_upgrade = proxy_is_upgrade(call->request);
-	exposure->has_own_key = has_own_key(call);
+	exposure->keys = &call->api->keys;
 	sandbox_touch(sandbox);
 	proxy_start(call, sandbox, exposure);
 }
@@ -132,15 +128,15 @@ static void keep_token(struct call *call, const char *token, const struct exposu
 {
 	cleanup_buf struct buf target = buf_make(64 << 10), cookie = buf_make(TOKEN_ROOM);
 	struct error err = { 0 };
-	if (!forward_target(&target, http_request_raw_target(call->request), exposure) ||
+	const char *raw = http_request_raw_target(call->request);
+	raw += strspn(raw, "/\\") - 1; /* more than one would name another host */
+	if (!forward_target(&target, raw, exposure) ||
 		!buf_printf(&cookie, PREVIEW_COOKIE "=%s; Path=/; HttpOnly; SameSite=Lax", token)) {
 		error_no_memory(&err);
 		return answer_error(call, &err);
 	}
-	const char *path = buf_text(&target);
-	while (path[0] == '/' && path[1] == '/') /* else it would name another host */
-		path++;
-	http_reply_header(call->request, "Location", path);
+	target.bytes[0] = '/';
+	http_reply_header(call->request, "Location", buf_text(&target));
 	http_reply_header(call->request, "Set-Cookie", buf_text(&cookie));
 	http_reply_header(call->request, "Referrer-Policy", "no-referrer");
 	answer_empty(call, 303);

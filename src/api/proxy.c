@@ -84,6 +84,16 @@ static void on_sandbox_end(struct guest *guest, const struct error *why)
 	proxy_fail(CONTAINER_OF(guest, struct proxy, guest), why);
 }
 
+/* The server stands still, so it is waited for no longer. */
+static void on_pause(struct guest *guest, int64_t lasted_us)
+{
+	struct proxy *proxy = CONTAINER_OF(guest, struct proxy, guest);
+	if (lasted_us < 0)
+		loop_timer_halt(&proxy->patience);
+	else
+		loop_timer_go_on(&proxy->api->loop, &proxy->patience);
+}
+
 static void on_gone(struct call *call)
 {
 	struct proxy *proxy = call->state;
@@ -118,6 +128,8 @@ void proxy_expect(struct proxy *proxy)
 		loop_timer_stop(&proxy->patience);
 	else
 		loop_timer_start(&proxy->api->loop, &proxy->patience, ms, on_patience);
+	if (sandbox_is_paused(proxy->guest.sandbox))
+		loop_timer_halt(&proxy->patience);
 }
 
 void proxy_give_up(struct proxy *proxy)
@@ -217,7 +229,7 @@ static void on_server(struct loop_source *source, uint32_t events)
 		return;
 	if (events & (EPOLLOUT | EPOLLERR | EPOLLHUP))
 		proxy_write_some(proxy);
-	if (proxy->stage == HOLDING && proxy->is_upload_dead)
+	if (proxy->stage == HOLDING && proxy_is_through(proxy))
 		return proxy_begin_answer(proxy);
 	if (events & (EPOLLIN | EPOLLERR | EPOLLHUP))
 		return read_some(proxy);
@@ -298,6 +310,7 @@ void proxy_start(struct call *call, struct sandbox *sandbox, const struct exposu
 	if (!proxied_enter(&proxy->guest, sandbox, on_sandbox_end, &err) ||
 		!put_head(proxy, &err) || !ask(proxy, sandbox, &err))
 		return proxy_fail(proxy, &err);
+	proxy->guest.on_pause = on_pause;
 	call->state = proxy;
 	call->on_gone = on_gone;
 	proxy_stream_body(proxy);

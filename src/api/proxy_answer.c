@@ -129,7 +129,7 @@ static void take_head(struct proxy *proxy)
 			"the server inside changed to a protocol that nobody asked for");
 	}
 	proxy->stage = HOLDING;
-	if (proxy->is_body_done || proxy->is_upload_dead)
+	if (proxy_is_through(proxy))
 		return proxy_begin_answer(proxy);
 	proxy_expect(proxy);
 	proxy_watch(proxy);

@@ -45,6 +45,8 @@ void proxy_give_up(struct proxy *proxy);
 void proxy_watch(struct proxy *proxy);
 
 /* proxy_upload.c */
+/* Nothing of the request is left to be written, or the server wants none of it. */
+bool proxy_is_through(const struct proxy *proxy);
 /* Has the request's body brought, and its end told. */
 void proxy_stream_body(struct proxy *proxy);
 void proxy_write_some(struct proxy *proxy);

@@ -42,6 +42,11 @@ void proxy_write_some(struct proxy *proxy)
 		http_request_resume_body(proxy->call->request);
 }
 
+bool proxy_is_through(const struct proxy *proxy)
+{
+	return proxy->is_upload_dead || (proxy->is_body_done && proxy->out.size == 0);
+}
+
 static bool put_chunk(struct proxy *proxy, const char *bytes, size_t size)
 {
 	char head[CHUNK_OVERHEAD];
@@ -75,7 +80,7 @@ static void on_body_end(struct call *call)
 	if (http_request_content_length(call->request) < 0 && !proxy->is_upload_dead &&
 		!ring_put(&proxy->out, "0\r\n\r\n", 5))
 		return proxy_give_up(proxy);
-	if (proxy->stage == HOLDING)
+	if (proxy->stage == HOLDING && proxy_is_through(proxy))
 		return proxy_begin_answer(proxy);
 	proxy_watch(proxy);
 }

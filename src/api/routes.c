@@ -6,10 +6,12 @@
 #include "api/routes.h"
 
 #include "api/answer.h"
+#include "api/fields.h"
 #include "api/hosts.h"
 #include "api/preview.h"
 #include "api/proxy.h"
 #include "api/sandbox.h"
+#include "base/log.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -26,9 +28,14 @@ static void not_built(struct call *call)
 
 #define BOX "/v1/sandboxes/{id}"
 
+/* Each row is described in openapi/: the build stops where one is not. */
 static const struct route routes[] = {
 	{ "GET", "/healthz", health_get, ROUTE_OPEN },
 	{ "GET", "/version", version_get, ROUTE_OPEN },
+	{ "GET", "/openapi.json", openapi_get, ROUTE_OPEN },
+	{ "GET", "/docs", docs_page, ROUTE_OPEN },
+	{ "GET", "/docs/page.js", docs_script, ROUTE_OPEN },
+	{ "GET", "/docs/page.css", docs_style, ROUTE_OPEN },
 	{ "GET", "/metrics", metrics_daemon, ROUTE_METRICS },
 	{ "GET", "/v1/capabilities", capabilities_get, 0 },
 
@@ -38,15 +45,16 @@ static const struct route routes[] = {
 	{ "DELETE", BOX, sandboxes_delete, 0 },
 	{ "GET", BOX "/lifecycle", lifecycle_get, 0 },
 	{ "PATCH", BOX "/lifecycle", lifecycle_patch, 0 },
-	{ "POST", BOX "/pause", pause_post, 0 },
-	{ "POST", BOX "/resume", resume_post, 0 },
+	{ "POST", BOX "/pause", pause_post, ROUTE_BARE },
+	{ "POST", BOX "/resume", resume_post, ROUTE_BARE },
 
 	{ "POST", BOX "/repl/sessions", sessions_create, ROUTE_USE },
 	{ "GET", BOX "/repl/sessions", sessions_list, 0 },
 	{ "DELETE", BOX "/repl/sessions/{sid}", sessions_delete, ROUTE_USE },
 	{ "POST", BOX "/repl/sessions/{sid}/run", sessions_run, ROUTE_USE },
-	{ "POST", BOX "/repl/sessions/{sid}/restart", sessions_restart, ROUTE_USE },
-	{ "POST", BOX "/repl/sessions/{sid}/interrupt", sessions_interrupt, ROUTE_USE },
+	{ "POST", BOX "/repl/sessions/{sid}/restart", sessions_restart, ROUTE_USE | ROUTE_BARE },
+	{ "POST", BOX "/repl/sessions/{sid}/interrupt", sessions_interrupt,
+		ROUTE_USE | ROUTE_BARE },
 	{ "POST", BOX "/repl", one_shot_run, ROUTE_USE },
 	{ "GET", "/v1/repl/languages", languages_list, 0 },
 
@@ -56,7 +64,7 @@ static const struct route routes[] = {
 	{ "GET", BOX "/metrics", metrics_sandbox, 0 },
 	{ "GET", "/v1/runs/{}", runs_get, 0 },
 	{ "GET", "/v1/runs/{}/stream", runs_stream, ROUTE_QUERY_KEY },
-	{ "POST", "/v1/runs/{}/cancel", runs_cancel, 0 },
+	{ "POST", "/v1/runs/{}/cancel", runs_cancel, ROUTE_BARE },
 
 	{ "POST", BOX "/exec", commands_exec, ROUTE_USE },
 	{ "POST", BOX "/exec/stream", commands_stream, ROUTE_USE | ROUTE_QUERY_KEY },
@@ -115,6 +123,11 @@ static const struct route routes[] = {
 /* Of a host that is a preview's, whatever the path. */
 static const struct route preview_route = { "", "/*", preview_by_host, ROUTE_OPEN | ROUTE_RAW };
 
+const struct route *routes_at(size_t index)
+{
+	return index < ARRAY_SIZE(routes) ? &routes[index] : NULL;
+}
+
 /* ---- finding the route ---- */
 
 /* Compares one segment of a pattern and notes what its name stands for. */
@@ -146,6 +159,13 @@ static bool path_fits(struct call *call, const char *pattern)
 	return index == segments;
 }
 
+/* Rows of one path have the same pattern. The first that fits counts: names stand for what no row
+ * before has spelled out. */
+static bool is_other_path(const struct route *first, const struct route *route)
+{
+	return first && strcmp(first->pattern, route->pattern) != 0;
+}
+
 static void note_allowed(char *allowed, size_t size, const char *method)
 {
 	size_t used = strlen(allowed);
@@ -156,7 +176,7 @@ static bool find_route(struct call *call, char *allowed, size_t allowed_size, st
 {
 	const char *method = http_request_method(call->request);
 	for (size_t i = 0; i < ARRAY_SIZE(routes); i++) {
-		if (!path_fits(call, routes[i].pattern))
+		if (is_other_path(call->route, &routes[i]) || !path_fits(call, routes[i].pattern))
 			continue;
 		call->route = &routes[i];
 		if (!*routes[i].method || strcmp(method, routes[i].method) == 0)
@@ -226,6 +246,13 @@ static bool check_body(const struct call *call, struct error *err)
 	return error_set(err, ERROR_MEDIA_TYPE, "the body must be sent as application/json");
 }
 
+static bool check_fields(const struct call *call, struct error *err)
+{
+	size_t size;
+	const char *body = http_request_body(call->request, &size);
+	return !(call->route->flags & ROUTE_BARE) || fields_none(body, size, err);
+}
+
 static bool resolve_sandbox(struct call *call, struct error *err)
 {
 	if (!call->sandbox_id)
@@ -286,12 +313,12 @@ static void on_gone(struct http_request *request)
 
 static void handle(struct call *call)
 {
-	if (call->sandbox && (call->route->flags & ROUTE_USE) && !sandbox_is_paused(call->sandbox))
+	if (call->sandbox && call->route->flags & ROUTE_USE)
 		sandbox_touch(call->sandbox);
 	call->route->handler(call);
 }
 
-void routes_on_head(struct http_request *request)
+static void take_head(struct http_request *request)
 {
 	struct api *api = http_request_server_owner(request);
 	struct call *call = http_request_alloc(request, sizeof(*call));
@@ -315,7 +342,14 @@ void routes_on_head(struct http_request *request)
 	}
 }
 
-void routes_on_request(struct http_request *request)
+void routes_on_head(struct http_request *request)
+{
+	log_set_request(http_request_id(request));
+	take_head(request);
+	log_set_request(NULL);
+}
+
+static void take_whole(struct http_request *request)
 {
 	struct call *call = http_request_data(request);
 	struct error err = { 0 };
@@ -326,9 +360,16 @@ void routes_on_request(struct http_request *request)
 			call->on_body_end(call);
 		return;
 	}
-	if (!resolve_sandbox(call, &err))
+	if (!check_fields(call, &err) || !resolve_sandbox(call, &err))
 		return answer_error(call, &err);
 	handle(call);
+}
+
+void routes_on_request(struct http_request *request)
+{
+	log_set_request(http_request_id(request));
+	take_whole(request);
+	log_set_request(NULL);
 }
 
 void routes_on_done(struct http_request *request)

@@ -9,7 +9,8 @@
 #define ROUTE_USE 4u       /* uses the sandbox: its idle time begins anew */
 #define ROUTE_METRICS 16u  /* needs no key where the configuration says so */
 #define ROUTE_RAW 8u       /* the body is no JSON and is streamed to the handler */
-#define ROUTE_PREVIEW 16u  /* any page may ask: there is a secret in the target */
+#define ROUTE_PREVIEW 64u  /* any page may ask: there is a secret in the target */
+#define ROUTE_BARE 128u    /* takes no field of a body */
 #define ROUTE_UPGRADE 32u  /* takes the key from the query where the request is an upgrade */
 
 struct route {
@@ -19,6 +20,9 @@ struct route {
 	call_handler handler; /* when the body is whole; with ROUTE_RAW: at the head */
 	unsigned flags;
 };
+
+/* The rows of the table; NULL beyond the last. */
+const struct route *routes_at(size_t index);
 
 /* Forgets tokens that expired a while ago. */
 void tokens_purge(struct api *api);
@@ -31,6 +35,10 @@ void routes_on_done(struct http_request *request);
 /* The endpoints, one file a resource. */
 void health_get(struct call *call);
 void version_get(struct call *call);
+void openapi_get(struct call *call);
+void docs_page(struct call *call);
+void docs_script(struct call *call);
+void docs_style(struct call *call);
 void capabilities_get(struct call *call);
 void sandboxes_create(struct call *call);
 void sandboxes_list(struct call *call);

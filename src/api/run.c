@@ -381,6 +381,11 @@ static void write_record(struct writer *writer, const struct record *record, siz
 	sse_close(writer);
 }
 
+static void write_record_head(struct writer *writer, const struct record *record)
+{
+	sse_begin(writer, event_names[record->kind], record->place + record->size);
+}
+
 static void write_gap(struct writer *writer, uint64_t bytes, uint64_t place)
 {
 	sse_open(writer, "gap", place);
@@ -388,7 +393,9 @@ static void write_gap(struct writer *writer, uint64_t bytes, uint64_t place)
 	sse_close(writer);
 }
 
-static const struct follow_style style = { .write = write_record, .write_gap = write_gap };
+static const struct follow_style style = {
+	.write = write_record, .write_head = write_record_head, .write_gap = write_gap
+};
 
 struct follower *run_follow(struct run *run, struct call *call, uint64_t place, struct error *err)
 {

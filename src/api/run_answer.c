@@ -80,9 +80,14 @@ static void write_truncated(const struct told *told, struct writer *writer)
 	writer_close(writer, '}');
 }
 
+static int exit_of(const struct told *told);
+
+/* By what was raised, in Python's words or Node's; a shell only prints it. */
 static bool hit_files(const struct told *told)
 {
-	return told->values->traceback && strstr(told->values->error_message, "[Errno 28]");
+	const char *raised = told->values->traceback ? told->values->error_message : "";
+	return strstr(raised, "[Errno 28]") || strstr(raised, "ENOSPC") ||
+	       (exit_of(told) && output_tells_no_space(&told->cell->streams[1]));
 }
 
 static void note_limits(const struct told *told)

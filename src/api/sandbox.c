@@ -280,15 +280,21 @@ static void schedule(struct sandbox *sandbox)
 	loop_timer_start_at(&sandbox->api->loop, &sandbox->reaper, due_us(sandbox), on_due);
 }
 
-void sandbox_touch(struct sandbox *sandbox)
+static void begin_idle(struct sandbox *sandbox)
 {
 	sandbox->idle_since_us = clock_monotonic_us();
+}
+
+void sandbox_touch(struct sandbox *sandbox)
+{
+	if (!sandbox_is_paused(sandbox))
+		begin_idle(sandbox);
 }
 
 void sandbox_set_pause(struct sandbox *sandbox, enum sandbox_pause pause)
 {
 	sandbox->pause = pause;
-	sandbox_touch(sandbox);
+	begin_idle(sandbox);
 	schedule(sandbox);
 }
 
@@ -325,27 +331,28 @@ bool sandbox_takes_work(const struct sandbox *sandbox, struct error *err)
 	return error_hint(err, "POST /v1/sandboxes/%s/resume lets it go on", sandbox->text);
 }
 
-static bool enter(
-	struct guest *guest, struct sandbox *sandbox, guest_on_end on_end, struct error *err)
+static bool enter(struct guest *guest, struct sandbox *sandbox, unsigned *count,
+	guest_on_end on_end, struct error *err)
 {
-	if (sandbox->busy >= GUESTS_LIMIT)
+	if (*count >= GUESTS_LIMIT)
 		return error_set(err, ERROR_BUSY, "too many calls are at work in this sandbox");
 	*guest = (struct guest){ .sandbox = sandbox, .on_end = on_end };
 	list_append(&sandbox->guests, &guest->link);
-	sandbox->busy++;
+	++*count;
 	return true;
 }
 
 bool guest_enter(
 	struct guest *guest, struct sandbox *sandbox, guest_on_end on_end, struct error *err)
 {
-	return sandbox_takes_work(sandbox, err) && enter(guest, sandbox, on_end, err);
+	return sandbox_takes_work(sandbox, err) &&
+	       enter(guest, sandbox, &sandbox->busy, on_end, err);
 }
 
 bool guest_look(
 	struct guest *guest, struct sandbox *sandbox, guest_on_end on_end, struct error *err)
 {
-	if (!enter(guest, sandbox, on_end, err))
+	if (!enter(guest, sandbox, &sandbox->looking, on_end, err))
 		return false;
 	guest->is_looking = true;
 	return true;
@@ -358,8 +365,11 @@ void guest_leave(struct guest *guest)
 		return;
 	guest->sandbox = NULL;
 	list_remove(&guest->link);
-	if (!guest->is_looking && !sandbox_is_paused(sandbox))
-		sandbox_touch(sandbox);
+	if (guest->is_looking) {
+		sandbox->looking--;
+		return;
+	}
+	sandbox_touch(sandbox);
 	if (--sandbox->busy == 0)
 		schedule(sandbox);
 }

@@ -55,8 +55,10 @@ struct sandbox {
 	struct list outbox; /* of struct parcel (inside.c): requests for which init had no room */
 	unsigned outbox_count;
 	struct loop_source outlet; /* init_fd, while it is waited for */
-	unsigned busy;
-	unsigned proxied; /* of the guests: requests to its ports, and tunnels */
+	unsigned busy;             /* guests at work */
+	unsigned looking;          /* guests that only look */
+	size_t code_bytes;         /* of its cells that are not over */
+	unsigned proxied;          /* of the guests: requests to its ports, and tunnels */
 	int64_t idle_since_us;
 	struct loop_timer reaper;
 	struct list guests;   /* of struct guest */
@@ -113,7 +115,7 @@ bool sandbox_takes_work(const struct sandbox *sandbox, struct error *err);
 /* Only the state; pause.h does the rest. The idle time begins anew. */
 void sandbox_set_pause(struct sandbox *sandbox, enum sandbox_pause pause);
 
-/* The idle time begins anew. */
+/* The idle time begins anew; not that of a paused one, which nobody uses. */
 void sandbox_touch(struct sandbox *sandbox);
 void sandbox_set_life(struct sandbox *sandbox, int64_t ttl_seconds, bool is_persistent);
 int64_t sandbox_idle_seconds(const struct sandbox *sandbox);
@@ -123,8 +125,8 @@ void sandbox_write_expiry(const struct sandbox *sandbox, struct writer *writer);
 /* False and err where it takes no more, or is paused (sandbox.not_running). */
 bool guest_enter(
 	struct guest *guest, struct sandbox *sandbox, guest_on_end on_end, struct error *err);
-/* As guest_enter, for what works on nothing inside: it is no use, and may be made of a paused one.
- */
+/* As guest_enter, for what works on nothing inside: it is no use, keeps no sandbox from being idle,
+ * and may be made of a paused one. */
 bool guest_look(
 	struct guest *guest, struct sandbox *sandbox, guest_on_end on_end, struct error *err);
 void guest_leave(struct guest *guest); /* idempotent */

@@ -330,8 +330,7 @@ void session_on_start_failed(struct session *session, const struct error *err)
 	ends_with_cell(session);
 }
 
-static void take_unheard(
-	struct session *session, unsigned stream, const char *bytes, size_t size)
+static void take_unheard(struct session *session, unsigned stream, const char *bytes, size_t size)
 {
 	unheard_feed(&session->unheard[stream], bytes, size);
 	log_take(session->sandbox->log, &session->lines, stream, bytes, size);
@@ -455,7 +454,9 @@ void session_on_kernel_ended(struct session *session, const struct warden_kernel
 	char text[256];
 	inside_sweep(session->sandbox, pid);
 	describe_end(ended, broken, text, sizeof(text));
+	log_set_request(cell && cell->call ? http_request_id(cell->call->request) : NULL);
 	log_write(LOG_INFO, "kernel.ended", session->sandbox->text, "%s", text);
+	log_set_request(NULL);
 	if (!was_ready) {
 		struct error err;
 		error_set(&err, ERROR_KERNEL_START, "%s", text);

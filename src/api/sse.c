@@ -10,7 +10,7 @@ struct writer sse_writer(void)
 	return writer;
 }
 
-static void begin(struct writer *writer, const char *event, uint64_t id)
+void sse_begin(struct writer *writer, const char *event, uint64_t id)
 {
 	bool is_put = true;
 	if (id != SSE_NO_ID)
@@ -28,7 +28,7 @@ static void end(struct writer *writer)
 
 void sse_open(struct writer *writer, const char *event, uint64_t id)
 {
-	begin(writer, event, id);
+	sse_begin(writer, event, id);
 	writer_open(writer, NULL, '{');
 }
 
@@ -40,7 +40,7 @@ void sse_close(struct writer *writer)
 
 void sse_json(struct writer *writer, const char *event, uint64_t id, const char *json, size_t size)
 {
-	begin(writer, event, id);
+	sse_begin(writer, event, id);
 	writer_raw_bytes(writer, NULL, json, size);
 	end(writer);
 }

@@ -8,6 +8,7 @@
 #include "api/answer.h"
 #include "api/fields.h"
 #include "api/pty.h"
+#include "api/query.h"
 #include "api/routes.h"
 #include "http/websocket.h"
 
@@ -168,32 +169,20 @@ static const struct websocket_owner socket_owner = {
 
 /* ---- the beginning ---- */
 
-/* A number of the query; `otherwise` where it is absent or 0: what a client says that does not
- * know. */
-static bool query_number(const struct call *call, const char *name, uint16_t otherwise,
-	uint16_t *ret, struct error *err)
+/* 0 is what a client says that does not know. */
+static uint16_t size_or(uint64_t asked, uint16_t otherwise)
 {
-	const char *text = http_request_query(call->request, name, NULL);
-	char *end;
-	*ret = otherwise;
-	if (!text)
-		return true;
-	unsigned long number = strtoul(text, &end, 10);
-	if (*text < '0' || *text > '9' || *end || number > PTY_SIZE_LIMIT)
-		return error_set(err, ERROR_INVALID, "'%s' must be a number from 0 to %d", name,
-			PTY_SIZE_LIMIT);
-	if (number > 0)
-		*ret = (uint16_t)number;
-	return true;
+	return asked > 0 ? (uint16_t)asked : otherwise;
 }
 
 static bool begin(struct call *call, struct seat *seat, struct error *err)
 {
-	uint16_t rows, columns;
-	if (!query_number(call, "rows", 24, &rows, err) ||
-		!query_number(call, "cols", 80, &columns, err))
+	uint64_t rows = 0, columns = 0;
+	if (!query_number(call, "rows", PTY_SIZE_LIMIT, &rows, err) ||
+		!query_number(call, "cols", PTY_SIZE_LIMIT, &columns, err))
 		return false;
-	seat->pty = pty_start(call->sandbox, rows, columns, &pty_owner, seat, err);
+	seat->pty = pty_start(
+		call->sandbox, size_or(rows, 24), size_or(columns, 80), &pty_owner, seat, err);
 	if (!seat->pty)
 		return false;
 	seat->socket = websocket_accept(call->request, &socket_owner, seat);

@@ -76,6 +76,16 @@ static void on_sandbox_end(struct guest *guest, const struct error *why)
 		tunnel_free(tunnel);
 }
 
+/* Who has no say while it stands still is not cut for its silence. */
+static void on_pause(struct guest *guest, int64_t lasted_us)
+{
+	struct tunnel *tunnel = CONTAINER_OF(guest, struct tunnel, guest);
+	if (lasted_us < 0)
+		loop_timer_halt(&tunnel->patience);
+	else
+		loop_timer_go_on(&tunnel->api->loop, &tunnel->patience);
+}
+
 struct tunnel *tunnel_new(
 	struct sandbox *sandbox, int server_fd, const char *bytes, size_t size, struct error *err)
 {
@@ -94,6 +104,7 @@ struct tunnel *tunnel_new(
 		tunnel_free(tunnel);
 		return NULL;
 	}
+	tunnel->guest.on_pause = on_pause;
 	tunnel->sides[SERVER].source.fd = server_fd;
 	tunnel->is_waiting = true;
 	return tunnel;
@@ -187,6 +198,8 @@ static void settle(struct tunnel *tunnel)
 		return tunnel_free(tunnel);
 	if (is_half_over)
 		loop_timer_start(&tunnel->api->loop, &tunnel->patience, LAST_WORDS_MS, on_patience);
+	if (sandbox_is_paused(tunnel->guest.sandbox))
+		loop_timer_halt(&tunnel->patience);
 }
 
 static void on_ready(struct loop_source *source, uint32_t events)

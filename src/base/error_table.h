@@ -27,6 +27,7 @@
 	E(SANDBOX_LIMIT, "sandbox.too_many", 429, "the owner has as many sandboxes as allowed")    \
 	E(HOST_FULL, "host.full", 503, "this machine takes no more sandboxes now; nothing was made") \
 	E(HOST_MEMORY, "host.memory", 507, "this machine has no memory for one more sandbox now; nothing was made") \
+	E(HOST_BUSY, "host.busy", 503, "too many large bodies or answers are under way at once; try again") \
 	E(OWNER_MEMORY, "owner.memory", 429, "the owner's sandboxes have as much memory as allowed") \
 	E(OWNER_RATE, "owner.too_fast", 429, "the owner creates more sandboxes a second than allowed") \
 	E(TOKEN_NOT_FOUND, "token.not_found", 404, "the owner has no key of that prefix")          \

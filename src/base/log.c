@@ -17,7 +17,7 @@
 #define LINES_A_SECOND 200
 
 static struct {
-	const char *process;
+	const char *process, *request;
 	enum log_level least;
 	int64_t second;
 	unsigned lines_this_second, dropped;
@@ -29,6 +29,11 @@ void log_init(const char *process, enum log_level least)
 {
 	the_log.process = process;
 	the_log.least = least;
+}
+
+void log_set_request(const char *id)
+{
+	the_log.request = id;
 }
 
 /* Appends text as the inside of a JSON string; control characters and non-ASCII are escaped. */
@@ -75,18 +80,21 @@ static void write_line(
 	char line[LINE_SIZE], time_text[CLOCK_TEXT_SIZE];
 	clock_text(clock_wall_ms(), time_text);
 	size_t used = (size_t)snprintf(line, sizeof(line),
-		"{\"time\":\"%s\",\"level\":\"%s\",\"process\":\"%s\"", time_text, level_names[level],
-		the_log.process);
+		"{\"time\":\"%s\",\"level\":\"%s\",\"process\":\"%s\"", time_text,
+		level_names[level], the_log.process);
 	used = append_field(line, used, "event", event);
 	if (sandbox)
 		used = append_field(line, used, "sandbox", sandbox);
+	if (the_log.request)
+		used = append_field(line, used, "request", the_log.request);
 	used = append_field(line, used, "message", message);
 	memcpy(line + used, "}\n", 2);
 	ssize_t ignored = write(STDERR_FILENO, line, used + 2);
 	(void)ignored;
 }
 
-void log_write(enum log_level level, const char *event, const char *sandbox, const char *format, ...)
+void log_write(
+	enum log_level level, const char *event, const char *sandbox, const char *format, ...)
 {
 	if (level < the_log.least || !within_budget())
 		return;

@@ -29,6 +29,7 @@
 #define HTTP_CONNECTION_MEMORY (2 * HTTP_HEAD_LIMIT)
 #define HTTP_DRAIN_LIMIT ((uint64_t)16 << 20)
 #define HTTP_STREAM_DRAIN_LIMIT ((uint64_t)1 << 30) /* bodies that were let in */
+#define HTTP_FREELY_HELD ((size_t)256 << 10) /* bytes of a body, of an answer: never refused */
 #define HTTP_ID_LIMIT 64
 #define HTTP_IDLE_SECONDS 300
 #define HTTP_STALL_SECONDS 30
@@ -40,6 +41,7 @@ struct http_server {
 	struct loop_timer timer;    /* when the library wants to run next */
 	struct list requests;       /* all, by their link */
 	struct list due;            /* by due_link: seen to when the library is out of the way */
+	uint64_t bodies, answers;   /* bytes that are held, as `held_limit` counts them */
 	unsigned calls;             /* of our functions by the library: whether it gets on */
 	bool is_running, is_woken, is_ending;
 };
@@ -87,6 +89,8 @@ struct http_request {
 	struct MHD_Response *response; /* owned, until it is handed to the library */
 	unsigned status;
 	struct ring ring;
+	size_t stream_limit;
+	size_t held_body, held_answer; /* what of the server's counts is its */
 	uint64_t stream_left;       /* bytes of a sized stream that the owner has still to write */
 	http_on_upgrade on_upgrade; /* NULL once it was told */
 	void *upgrade_context;

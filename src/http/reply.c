@@ -45,6 +45,17 @@ void reply_proceed(struct http_request *request)
 		request_set_due(request);
 }
 
+bool http_hold(struct http_request *request, size_t size)
+{
+	struct http_server *server = request->server;
+	if (server->config.held_limit > 0 && size > HTTP_FREELY_HELD &&
+		server->answers + size > server->config.held_limit)
+		return false;
+	request->held_answer += size;
+	server->answers += size;
+	return true;
+}
+
 void http_reply(struct http_request *request, unsigned status, const char *type, const void *bytes,
 	size_t size)
 {
@@ -85,7 +96,7 @@ enum MHD_Result reply_queue(struct http_request *request)
 
 static void tell_drained(struct http_request *request)
 {
-	if (!request->is_full || request->ring.size > request->server->config.stream_limit / 2)
+	if (!request->is_full || request->ring.size > request->stream_limit / 2)
 		return;
 	request->is_full = false;
 	if (request->on_drain && !request->is_finished)
@@ -147,7 +158,7 @@ bool http_stream_write(struct http_request *request, const void *bytes, size_t s
 		return true;
 	if (request->is_sized)
 		size = (size_t)MIN((uint64_t)size, request->stream_left);
-	size_t limit = request->server->config.stream_limit;
+	size_t limit = request->stream_limit;
 	if (request->ring.size > 0 &&
 		(request->ring.size >= limit || size > limit - request->ring.size)) {
 		request->is_full = true;
@@ -159,6 +170,11 @@ bool http_stream_write(struct http_request *request, const void *bytes, size_t s
 		request->stream_left -= size;
 	reply_proceed(request);
 	return true;
+}
+
+void http_stream_set_limit(struct http_request *request, size_t limit)
+{
+	request->stream_limit = limit;
 }
 
 size_t http_stream_pending(const struct http_request *request)

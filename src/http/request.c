@@ -23,6 +23,7 @@ struct http_request *request_new(struct http_connection *connection, const char 
 	request->server = connection->server;
 	request->connection = connection;
 	request->body = buf_make(connection->server->config.body_limit);
+	request->stream_limit = connection->server->config.stream_limit;
 	request->reply_tail = &request->reply_headers;
 	list_init(&request->due_link);
 	list_append(&request->server->requests, &request->link);
@@ -41,6 +42,8 @@ void request_free(struct http_request *request)
 		request->server->config.on_done(request);
 	list_remove(&request->link);
 	list_remove(&request->due_link);
+	request->server->bodies -= request->held_body;
+	request->server->answers -= request->held_answer;
 	if (request->response)
 		MHD_destroy_response(request->response);
 	buf_deinit(&request->body);
@@ -128,7 +131,11 @@ void request_on_completed(struct http_request *request, bool is_complete)
 static void refuse(struct http_request *request, unsigned status, const char *text)
 {
 	struct error err = { 0 };
-	error_set(&err, status == 400 ? ERROR_INVALID : ERROR_TOO_LARGE, "%s", text);
+	error_set(&err,
+		status == 400   ? ERROR_INVALID
+		: status == 503 ? ERROR_HOST_BUSY
+				: ERROR_TOO_LARGE,
+		"%s", text);
 	reply_error(request, status, &err);
 }
 
@@ -189,8 +196,21 @@ static enum MHD_Result drop_body(struct http_request *request, size_t *size)
 	return request->drained <= limit ? MHD_YES : MHD_NO;
 }
 
+/* Whether all bodies together may have so much more. */
+static bool is_body_affordable(const struct http_request *request, size_t size)
+{
+	const struct http_server *server = request->server;
+	return server->config.held_limit == 0 || request->held_body + size <= HTTP_FREELY_HELD ||
+	       server->bodies + size <= server->config.held_limit;
+}
+
 static enum MHD_Result collect_body(struct http_request *request, const char *bytes, size_t *size)
 {
+	if (!is_body_affordable(request, *size)) {
+		buf_deinit(&request->body);
+		refuse(request, 503, "too many large bodies are under way");
+		return drop_body(request, size);
+	}
 	if (request->body.size == 0 && request->content_length > 0)
 		buf_reserve(&request->body, (size_t)request->content_length);
 	if (!buf_append(&request->body, bytes, *size)) {
@@ -198,6 +218,8 @@ static enum MHD_Result collect_body(struct http_request *request, const char *by
 		refuse(request, 413, "the body is too large");
 		return drop_body(request, size);
 	}
+	request->held_body += *size;
+	request->server->bodies += *size;
 	*size = 0;
 	return MHD_YES;
 }

@@ -17,7 +17,8 @@
  * waits behind the bytes that nobody takes.
  *
  * Bounds: head 32 KiB (431), collected body `body_limit` (413), connections (further ones wait in
- * the kernel's queue), a stream's unsent bytes `stream_limit`; an idle connection, or a reader that
+ * the kernel's queue), a stream's unsent bytes `stream_limit`, all collected bodies `held_limit`
+ * (503), where small ones (256 KiB) always pass; an idle connection, or a reader that
  * stopped reading, is kept for 300 s, a head or a stalled body for 30 s. While the owner works on
  * the answer, or a stream has nothing to send, no time is counted.
  *
@@ -48,6 +49,8 @@ struct http_config {
 	int listen_fd;          /* not owned; a listening TCP socket */
 	size_t body_limit;      /* bytes of a collected body */
 	size_t stream_limit;    /* unsent bytes a stream may hold */
+	uint64_t held_limit;    /* bytes of all collected bodies, and of all answers (http_hold); 0:
+				   any */
 	unsigned connections;   /* at most, at once */
 	unsigned idle_seconds;  /* 0: 300 */
 	unsigned stall_seconds; /* 0: 30 */
@@ -120,6 +123,9 @@ void http_reply_header(struct http_request *request, const char *name, const cha
 /* Copies bytes. type may be NULL for an empty body. */
 void http_reply(struct http_request *request, unsigned status, const char *type, const void *bytes,
 	size_t size);
+/* Counts memory that the answer takes until the request is done. False, and nothing is counted:
+ * with it all together would have more than `held_limit`. Small ones always pass. */
+bool http_hold(struct http_request *request, size_t size);
 /* size -1: chunked. Otherwise exactly that many bytes must follow: more are dropped, fewer cut the
  * connection. The head goes out at once. */
 void http_stream_start(
@@ -128,6 +134,8 @@ void http_stream_start(
  * while nothing is unsent. What is written goes out when the loop next turns, as one chunk. Always
  * true (and dropped) once the client is gone, or where nothing is to be sent: HEAD. */
 bool http_stream_write(struct http_request *request, const void *bytes, size_t size);
+/* In place of `stream_limit`, for this one. */
+void http_stream_set_limit(struct http_request *request, size_t limit);
 size_t http_stream_pending(const struct http_request *request); /* unsent bytes */
 /* Called each time the unsent bytes fall below half the limit after a refused write. */
 void http_stream_on_drain(struct http_request *request, http_event on_drain);

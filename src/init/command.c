@@ -48,6 +48,7 @@
 #define FIRST_OWN_FD 10                 /* ours stay clear of those the command gets */
 #define KILL_PAUSE_MS 5                 /* between rounds of killing, unless a child ends earlier */
 #define KILL_PAUSE_MOST_MS 100          /* what is frozen does not end before it is thawed */
+#define HANG_UP_MS 500 /* from the death of a shell by SIGHUP to the answer socket's end */
 #define POLL_LIMIT_MS (3600 * 1000)
 
 static char *const terminal_environment[] = { USER_SURROUNDINGS, "TERM=xterm-256color", NULL };
@@ -327,12 +328,24 @@ static void end_tree(struct command *command)
 	}
 }
 
+/* Whether nobody waits any more for a command that has ended. The end of a terminal's client hangs
+ * up on the shell, and the shell may be dead before we hear of it. */
+static bool is_left(struct command *command)
+{
+	struct pollfd watched = { .fd = command->fds[FD_ANSWER], .events = POLLIN };
+	int status = command->answer.status;
+	bool may_follow = WIFSIGNALED(status) && WTERMSIG(status) == SIGHUP;
+	return poll(&watched, 1, may_follow ? HANG_UP_MS : 0) > 0 && !take_order(command);
+}
+
 static void supervise(struct command *command, uint32_t timeout_ms)
 {
 	command->due_ms = timeout_ms ? clock_monotonic_ms() + timeout_ms : INT64_MAX;
 	command->left_ms = -1;
 	for (;;) {
 		reap(command);
+		if (command->has_ended && is_left(command))
+			end_tree(command);
 		if (command->has_ended)
 			return;
 		command->answer.timed_out =

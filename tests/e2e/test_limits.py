@@ -163,6 +163,37 @@ def test_the_limit_of_files_is_an_error_inside_and_named(boxes):
     assert kernel.run("open('/workspace/small', 'w').write('x' * 1000)")["exit"] == 0
 
 
+FULL = {
+    "bash": "head -c 100000000 /dev/zero > /workspace/large",
+    "node": "require('fs').writeFileSync('/workspace/large', Buffer.alloc(100e6))",
+}
+
+
+@pytest.mark.parametrize("language", FULL)
+def test_the_limit_of_files_is_named_in_each_language(boxes, language):
+    box = boxes(limits={"files_mb": 32})
+    answer = box.kernel(language).run(FULL[language])
+    assert answer["exit"] == 1 and answer["limits_hit"] == ["files"]
+
+
+def test_a_command_that_finds_no_space_is_told_of_the_limit(boxes):
+    box = boxes(limits={"files_mb": 32})
+    answer = box.command(FULL["bash"])
+    assert answer["exit_code"] == 1 and answer["limits_hit"] == ["files"] and "32 MiB" in answer["hint"]
+    assert "limits_hit" not in box.command("echo 'No space left on device' >&2")  # it went well
+    hit = [event for event in box.request("GET", "/events")["events"] if event["type"] == "limit.hit"]
+    assert [event["payload"]["limit"] for event in hit] == ["files"]
+
+
+def test_the_log_names_the_request(daemon, boxes):
+    box = boxes()
+    kernel = box.kernel()
+    box.send("POST", f"/repl/sessions/{kernel.id}/run", json={"code": "import os; os.abort()"}, headers={"X-Request-Id": "asked-for.1"})
+    box.send("DELETE", headers={"X-Request-Id": "asked-for.2"})
+    told = {line["event"]: line.get("request") for line in daemon.events() if line.get("sandbox") == box.id and line["process"] == "api"}
+    assert told["kernel.ended"] == "asked-for.1" and told["sandbox.ended"] == "asked-for.2"
+
+
 def test_descriptors_run_out_inside_only(boxes):
     box = boxes()
     kernel = box.kernel()

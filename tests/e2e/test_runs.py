@@ -186,7 +186,7 @@ def test_a_run_can_be_followed_after_its_end(stream, api):
 
 
 def test_last_event_id_counts_as_offset(stream, api):
-    events = stream("print('a')\n1")
+    events = stream("print('a', end='')\n1")  # one write: one event
     run_id = events.until("stdout")[0][1]["id"]
     place = events.id
     list(events)

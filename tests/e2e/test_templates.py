@@ -70,7 +70,7 @@ def test_templates_are_listed_and_read_by_name_and_alias(daemon):
     one = ask(daemon, "GET", "/templates/code-interpreter").json()
     assert one == listed[0] and ask(daemon, "GET", "/templates/ubuntu-24.04").json() == one
     assert one["is_global"] is True and one["workspace"] is None and one["size_bytes"] > 10**8
-    assert one["cpu"] == 1 and one["memory_mb"] == 1024 and one["languages"] == ["python"]
+    assert one["cpu"] == 1 and one["memory_mb"] == 1024 and one["languages"] == ["python", "bash", "node"]
     assert "/" not in one["rootfs_path"] and one["description"] and one["created_at"]
     missing = ask(daemon, "GET", "/templates/none")
     assert missing.status_code == 404 and missing.json()["code"] == "template.not_found"

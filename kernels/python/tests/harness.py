@@ -64,6 +64,10 @@ class Run:
         return [data["image/png"] for data in self.displays if "image/png" in data]
 
 
+# As init starts what it starts: whoever runs the tests in the background ignores SIGINT, and that is inherited.
+DEFAULTS = [signal.SIGINT, signal.SIGQUIT]
+
+
 class KernelDied(Exception):
     pass
 
@@ -75,7 +79,7 @@ class Zygote:
         actions = [(os.POSIX_SPAWN_DUP2, theirs.fileno(), 3)]
         argv = self._command(modules)
         environment = {k: v for k, v in os.environ.items() if k.startswith("OPENBLAS_CORE") or k == "OPENBLAS_L2_SIZE"}
-        self.pid = os.posix_spawn(argv[0], argv, environment | {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}, file_actions=actions)
+        self.pid = os.posix_spawn(argv[0], argv, environment | {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}, file_actions=actions, setsigdef=DEFAULTS)
         theirs.close()
 
     def _command(self, modules) -> list[str]:
@@ -253,7 +257,7 @@ class Spawned(Kernel):
             places = [(os.POSIX_SPAWN_DUP2, fd, place) for place, fd in enumerate(high)]
             places += [(os.POSIX_SPAWN_CLOSE, int(fd)) for fd in os.listdir("/proc/self/fd") if int(fd) > 3]
             command = ["/usr/bin/env", "-C", folder, program, *words]
-            self.pid = os.posix_spawn(command[0], command, environment, file_actions=places, setsid=True)
+            self.pid = os.posix_spawn(command[0], command, environment, file_actions=places, setsid=True, setsigdef=DEFAULTS)
             for fd in (null, *high):
                 os.close(fd)
 
