@@ -13,6 +13,7 @@ import expected
 import host
 import pytest
 from inside import PROBE, differences
+from origins import boxes, daemon  # noqa: F401
 
 CREDENTIAL_LINES = tuple(expected.credentials(0, ""))
 

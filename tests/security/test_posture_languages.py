@@ -10,6 +10,7 @@ import expected
 import host
 import pytest
 from inside import differences
+from origins import boxes, daemon  # noqa: F401
 from test_posture import check_mounts, masks, shown
 
 START = {
