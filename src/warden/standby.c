@@ -123,6 +123,7 @@ void standby_give(struct kernel *kernel, const struct kernel_plan *plan)
 	kernel->slot = plan->slot;
 	kernel->generation = plan->generation;
 	kernel->start_serial = plan->start_serial;
+	kernel->oom_before = sandbox_oom_kills(sandbox);
 	sandbox->kernels[kernel->slot] = kernel;
 	if (kernel->pid > 0)
 		kill(kernel->pid, SIGCONT);

@@ -98,6 +98,7 @@ static void ask(struct template *template, struct kernel *kernel)
 		.cpus = kernel->cores,
 		.degraded = template->warden->setup.degraded,
 		.language = kernel->language,
+		.is_standby = kernel_is_standby(kernel),
 	};
 	bool is_sent = cgroup_box_work_entry(
 		&template->warden->cgroups, sandbox->box, fds + 4, &groups, &err);

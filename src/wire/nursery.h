@@ -69,6 +69,8 @@ struct nursery_kernel_request {
 	uint32_t cpus; /* cores of the share, rounded up: what os.cpu_count() says */
 	uint32_t degraded; /* as in SETUP */
 	uint32_t language; /* enum language */
+	uint32_t is_standby; /* nobody waits for it: it may take a moment to be quicker later */
+	uint32_t reserved;
 };
 
 /* Zygote -> warden. The first has serial 0: "I am parked". */

@@ -232,6 +232,13 @@ def test_what_stood_ready_side_by_side_shares_no_randomness(pooled):
     assert not set(map(str, again)) & set(map(str, drawn[0]))
 
 
+def test_a_kernel_that_stood_ready_begins_as_any_other(pooled):
+    box = create(pooled(1))
+    code = "import json; print(json.dumps([sorted(k for k in globals()), len(In), list(Out), repr(_), get_ipython().execution_count]))"
+    ready, fresh = box.kernel().value(code), box.kernel().value(code)
+    assert ready == fresh and ready[1:] == [2, [], "''", 2]
+
+
 def test_what_stood_ready_in_bash_and_node_shares_no_randomness(pooled):
     daemon = pooled({"sandboxes": 2, "languages": ["bash", "node"]}, ("code-interpreter",))
     code = {"bash": "echo $RANDOM$RANDOM$RANDOM$SRANDOM", "node": "console.log(Math.random(), crypto.randomUUID())"}
