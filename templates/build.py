@@ -91,6 +91,9 @@ OPTIONAL = {"check.glyphs", "edit"}
 class Template:
     """A template as its folder describes it; nothing is built yet."""
 
+    download_options = ()  # of pip, beside the lock
+    filled = frozenset()  # mount points that it puts files into
+
     def __init__(self, name, templates=TEMPLATES, machine=None):
         folders = sorted(path.parent.name for path in templates.glob("*/template.toml"))
         if name not in folders:
@@ -122,6 +125,13 @@ class Template:
                     name = path.relative_to(root.parent if root == self.skeleton else root)
                     digest.update(f"{name} {mode} {len(content)}\n".encode() + content)
         return digest.hexdigest()[:24]
+
+    def place_files(self, root):
+        """Puts what is neither a package nor a wheel into the finished tree."""
+
+    def described(self):
+        """What template.json says beside what all of them say."""
+        return {}
 
     def pinned(self):
         """The lock file as {name: {version, sha256}}."""
@@ -250,13 +260,24 @@ def work_folder(cache, say):
         for number in (signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, leave)
         for left in [*cache.glob(".build-*"), *cache.glob(".link-*")]:
-            remove(left)
+            remove_work(left)
         work = Path(tempfile.mkdtemp(prefix=".build-", dir=cache))
         work.chmod(0o755)
         try:
             yield work
         finally:
-            remove(work)
+            for number in (signal.SIGTERM, signal.SIGHUP):
+                signal.signal(number, signal.SIG_IGN)
+            remove_work(work)
+
+
+def remove_work(work):
+    """What was killed in it may go on writing for a moment."""
+    for _ in range(100):
+        remove(work)
+        if not work.exists():
+            break
+        time.sleep(0.05)
 
 
 def remove(path):
@@ -303,6 +324,7 @@ class Runner:
 
     def __init__(self, log_path, quiet):
         self.log_path = log_path
+        self.where = f"all of it: {log_path}"
         self.log = None  # opened by the first command: until then it may be another build's
         self.quiet = quiet
         self.seconds = {}
@@ -348,7 +370,7 @@ class Runner:
         if process.returncode != 0:
             lines = self.log_path.read_text(errors="replace").splitlines()[-15:]
             said = "\n".join("  | " + line for line in lines)
-            raise BuildError(f"{what} failed (exit {process.returncode})\n{said}", hint or f"all of it: {self.log_path}")
+            raise BuildError(f"{what} failed (exit {process.returncode})\n{said}", hint or self.where)
         return output
 
     def run(self, command, what, hint="", **options):
@@ -435,7 +457,7 @@ def make_base(runner, template, root, work):
         path = work / ("debian" + sources[1])
         path.write_text(sources[0])
         command.append(path)
-    hint = f"see whether `apt-get update` works on this host; all of it: {runner.log_path}"
+    hint = f"see whether `apt-get update` works on this host; {runner.where}"
     environment = os.environ | {"TMPDIR": str(work), "LC_ALL": "C.UTF-8"}
     runner.run([*ISOLATED, "--mount-proc", *command], "mmdebstrap", hint, env=environment)
 
@@ -557,8 +579,9 @@ def take_powers_away(root):
             os.chmod(path, stat.S_IMODE(status.st_mode) & keep)
 
 
-def check_tree(root):
-    """Looks again, at the finished tree; returns how many files it has."""
+def check_tree(root, filled=frozenset()):
+    """Looks again, at the finished tree; returns how many files it has. Of the mount points only those named
+    may have files."""
     import stat
 
     wrong = []
@@ -581,7 +604,7 @@ def check_tree(root):
                 if file.read(8)[4:] != b"\1\0\0\0":
                     wrong.append(f"{name} is not an unchecked-hash pyc")
     for name in MOUNT_POINTS:
-        if list((root / name).iterdir()):
+        if name not in filled and list((root / name).iterdir()):
             wrong.append(f"/{name} is not empty")
     if wrong:
         more = f"\n  … and {len(wrong) - 20} more" if len(wrong) > 20 else ""
@@ -598,7 +621,7 @@ def check_inside(runner, template, root):
     with open(TEMPLATES / "selfcheck.py", "rb") as script:
         output = runner.in_root(
             root, ["/usr/bin/python3", "-", request], "the check of the finished image", mode="ro", user="1000:1000",
-            hint=f"correct the template's files; all of it: {runner.log_path}", stdin=script, stdout=subprocess.PIPE,
+            hint=f"correct the template's files; {runner.where}", stdin=script, stdout=subprocess.PIPE,
         )  # fmt: skip
     return json.loads(output)
 
@@ -622,12 +645,13 @@ def build(template, work, runner):
     entry.mkdir()
     key, pinned = template.key(), template.pinned()
     command = download_command(template, wheels)
+    command += template.download_options
     download = runner.start([*command, "--no-deps", "--require-hashes", f"--requirement={template.lock}"])
     try:
         with runner.step(f"Debian {template.suite} with {len(template.spec['debian']['packages'])} packages"):
             make_base(runner, template, root, work)
         with runner.step(f"wait for {len(pinned)} wheels, fetched meanwhile"):
-            hint = f"see whether `pip download numpy` works on this host; all of it: {runner.log_path}"
+            hint = f"see whether `pip download numpy` works on this host; {runner.where}"
             runner.finish(download, "fetching the wheels", hint)
     finally:
         download.kill()
@@ -640,11 +664,12 @@ def build(template, work, runner):
     with runner.step("prune"):
         prune(template, root)
         make_mount_points(root)
+        template.place_files(root)
     with runner.step("compile Python"):
         compile_python(runner, template, root)
     with runner.step("take setuid bits and attributes away"):
         take_powers_away(root)
-        files = check_tree(root)
+        files = check_tree(root, template.filled)
     with runner.step("check: imports, commands, fonts"):
         measured = check_inside(runner, template, root)
     with runner.step("write the image"):
@@ -666,6 +691,7 @@ def build(template, work, runner):
             "preload": template.spec["preload"], "description": template.spec["description"],
             "size_bytes": image.stat().st_size,
             "created_at": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
+            **template.described(),
         }  # fmt: skip
         write_json(entry / "manifest.json", manifest)
         write_json(entry / "template.json", description)
@@ -691,6 +717,11 @@ def make_lock(template, work, runner):
         command = [*download_command(template, wheels), *template.spec["wheels"]["wanted"]]
         environment = {name: value for name, value in os.environ.items() if name != "PIP_FIND_LINKS"}
         runner.run(command, "fetching the wheels", env=environment)
+    write_lock(template, wheels)
+
+
+def write_lock(template, wheels):
+    """Pins what lies in the folder."""
     lines = ["# Written by build.py --lock from template.toml: every wheel of the image, by hash."]
     for wheel in sorted(wheels.glob("*.whl"), key=lambda path: path.name.lower()):
         name, version = wheel.name.split("-")[:2]

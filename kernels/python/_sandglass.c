@@ -92,7 +92,8 @@ static _Noreturn void execute_runner(uint32_t language)
 	};
 	if (language < ARRAY_SIZE(runners)) {
 		lockdown_signals(); /* Python ignores some, and that would be inherited */
-		execve(runners[language][0], runners[language], user_environment);
+		execve(runners[language][0], runners[language],
+			environment_with_image(user_environment));
 	}
 	dprintf(2, "cannot execute the language's runner: %s", strerror(errno));
 	_exit(74);

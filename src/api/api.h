@@ -6,6 +6,7 @@
 #define API_API_H
 
 #include "api/auth.h"
+#include "api/builds.h"
 #include "api/config.h"
 #include "api/stats.h"
 #include "api/warden.h"
@@ -37,6 +38,7 @@ struct api {
 	struct list creations;      /* of struct creation: creates under way */
 	struct list dirty_sessions; /* of struct session: rows to be written */
 	struct list rates;          /* of struct owner_rate */
+	struct builds builds;
 	struct loop_timer housekeeping;
 	struct loop_timer stop_limit;
 	struct stats stats;

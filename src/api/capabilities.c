@@ -62,8 +62,9 @@ static void write_bounds(struct writer *writer, const struct owner_caps *caps)
 static void write_features(struct writer *writer)
 {
 	static const char *const features[] = { "sandboxes", "contexts", "commands", "streams",
-		"files", "lifecycle", "idempotent_create", "runs", "logs", "events", "metrics", "pause",
-		"keys", "templates", "terminals", "command_sockets", "ports", "previews" };
+		"files", "lifecycle", "idempotent_create", "runs", "logs", "events", "metrics",
+		"pause", "keys", "templates", "template_builds", "terminals", "command_sockets",
+		"ports", "previews" };
 	writer_open(writer, "features", '[');
 	for (size_t i = 0; i < ARRAY_SIZE(features); i++)
 		writer_text(writer, NULL, features[i]);

@@ -24,9 +24,9 @@ static void cell_free(struct cell *cell)
 	loop_timer_stop(&cell->padding);
 	if (cell->call)
 		cell->call->on_gone = NULL;
-	if (cell->session && cell->session->running == cell)
+	if (cell->session->running == cell)
 		cell->session->running = NULL;
-	if (cell->session && cell->begun_us == 0 && !list_is_empty(&cell->link))
+	if (cell->begun_us == 0 && !list_is_empty(&cell->link))
 		cell->session->queue_count--;
 	list_remove(&cell->link);
 	log_finish(cell->session->sandbox->log, &cell->lines);

@@ -83,6 +83,7 @@ static bool read_template(json_t *object, struct template *template, struct erro
 	snprintf(template->name, sizeof(template->name), "%s", name);
 	template->aliases = copy_texts(json_object_get(object, "aliases"), &template->alias_count);
 	json_object_del(object, "key");
+	template->is_made = json_is_true(json_object_get(object, "made"));
 	template->languages = read_languages(json_object_get(object, "languages"));
 	template->json = json_dumps(object, JSON_COMPACT);
 	return template->aliases && template->json ? true : (error_no_memory(err), false);
@@ -283,6 +284,11 @@ static bool has_name(const struct template *template, const char *name)
 		if (strcmp(template->aliases[i], name) == 0)
 			return true;
 	return false;
+}
+
+const char *config_operator(const struct config *config)
+{
+	return config->key_count > 0 ? config->keys[0].owner : "";
 }
 
 const struct template *config_template(const struct config *config, const char *name)

@@ -21,6 +21,7 @@ struct template
 	char **aliases; /* owned, as is all below */
 	size_t alias_count;
 	uint32_t languages; /* LANGUAGE_BIT of each */
+	bool is_made;       /* built over the API, so it may be built over and deleted there */
 	char *json;         /* as capabilities shows it */
 };
 
@@ -56,6 +57,8 @@ void config_deinit(struct config *config);
 void config_renew(struct config *config, struct config *fresh);
 /* Never NULL. */
 const struct owner_caps *config_owner(const struct config *config, const char *owner);
+/* Who has the state folder's own key, whichever key is sent; "" without one. */
+const char *config_operator(const struct config *config);
 /* By name or alias; NULL when there is none. */
 const struct template *config_template(const struct config *config, const char *name);
 

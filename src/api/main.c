@@ -170,6 +170,7 @@ static void stop(struct api *api)
 		journal_close(sandbox->log); /* who follows one is not waited for */
 		journal_close(sandbox->events);
 	}
+	builds_close(&api->builds);
 	loop_timer_start(&api->loop, &api->stop_limit, STOP_MS, on_stop_limit);
 	api_call_ended(api);
 }
@@ -195,6 +196,8 @@ static void renew_config(struct api *api, int fd)
 static void handle_keeper(struct api *api, struct wire_packet *packet)
 {
 	int fd = wire_packet_take(packet, 0);
+	if (fd < 0 && builds_on_keeper(api, packet))
+		return;
 	if (packet->header.version != KEEPER_VERSION ||
 		packet->size != sizeof(struct keeper_message))
 		log_write(LOG_ERROR, "keeper.message", NULL,
@@ -232,6 +235,7 @@ static void init(struct api *api)
 	list_init(&api->creations);
 	list_init(&api->dirty_sessions);
 	list_init(&api->rates);
+	builds_init(&api->builds);
 	warden_init(&api->warden, api);
 	id_random(&api->last_run, sizeof(api->last_run));
 	uint32_t seed;
@@ -273,6 +277,7 @@ static void finish(struct api *api, bool is_stopped)
 	if (is_stopped)
 		end_rows(api);
 	api->http = http_server_free(api->http);
+	builds_deinit(&api->builds);
 	warden_deinit(&api->warden);
 	while (!list_is_empty(&api->sandboxes))
 		sandbox_free(LIST_FIRST(&api->sandboxes, struct sandbox, link));

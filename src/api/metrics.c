@@ -203,19 +203,12 @@ static struct stats_now look(const struct api *api)
 	return now;
 }
 
-/* Who has the state folder's own key, whichever key was sent. */
-static bool is_operator(const struct call *call)
-{
-	const struct config *config = &call->api->config;
-	return config->key_count > 0 && strcmp(call->owner, config->keys[0].owner) == 0;
-}
-
 void metrics_daemon(struct call *call)
 {
 	struct error err;
 	cleanup_buf struct buf text = buf_make(1 << 20);
 	struct stats_now now = look(call->api);
-	if (call->owner && !is_operator(call)) {
+	if (call->owner && strcmp(call->owner, config_operator(&call->api->config)) != 0) {
 		error_set(&err, ERROR_OPERATOR_ONLY, "the daemon's metrics are its operator's");
 		return answer_error(call, &err);
 	}

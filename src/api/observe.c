@@ -84,23 +84,56 @@ static bool append_clean(struct buf *text, const char *bytes, size_t size)
 	return true;
 }
 
-static bool make_log_text(
-	const struct journal *log, uint32_t kinds, struct buf *text, struct error *err)
+/* Where the last `lines` lines of those kinds begin; 0 when no more are kept, so that the reader
+ * learns what is gone. Records hold whole lines. */
+static uint64_t tail_place(const struct journal *log, uint32_t kinds, uint64_t lines)
 {
-	uint64_t gone = journal_first_place(log);
-	bool is_good = gone == 0 || buf_printf(text, GAP_TEXT, gone);
-	for (const struct record *record = journal_find(log, 0); is_good && record;
-		record = journal_next(log, record))
+	const struct list *link = log->records.previous;
+	if (lines == 0)
+		return log->end_place;
+	for (; link != &log->records; link = link->previous) {
+		const struct record *record = CONTAINER_OF(link, struct record, link);
+		size_t size = kinds >> record->kind & 1 ? record->size : 0;
+		for (const char *end; (end = memrchr(record->bytes, '\n', size)); lines--) {
+			size = (size_t)(end - record->bytes);
+			if (lines == 0)
+				return record->place + size + 1;
+		}
+	}
+	return 0;
+}
+
+static bool make_log_text(const struct journal *log, uint64_t place, uint32_t kinds,
+	struct buf *text, struct error *err)
+{
+	uint64_t first = journal_first_place(log);
+	bool is_good = place >= first || buf_printf(text, GAP_TEXT, first - place);
+	for (const struct record *record = journal_find(log, place); is_good && record;
+		record = journal_next(log, record)) {
+		size_t from = place > record->place ? (size_t)(place - record->place) : 0;
 		if (kinds >> record->kind & 1)
-			is_good = append_clean(text, record->bytes, record->size);
+			is_good = append_clean(text, record->bytes + from, record->size - from);
+	}
 	return is_good || (error_no_memory(err), false);
 }
 
-static bool follow_log(struct call *call, uint32_t kinds, struct error *err)
+/* Behind what a reader that comes back has seen, else from the last `tail` lines on. A place that
+ * was not reached yet is of an earlier life of this process: all is new to that reader. */
+static bool read_log_place(
+	const struct call *call, uint32_t kinds, uint64_t *ret_place, struct error *err)
 {
-	uint64_t place = 0;
-	if (!read_last_id(call, &place, err))
+	const uint64_t none = UINT64_MAX;
+	uint64_t tail = none, last = none;
+	if (!query_number(call, "tail", TAIL_LIMIT, &tail, err) || !read_last_id(call, &last, err))
 		return false;
+	*ret_place = tail == none ? 0 : tail_place(call->sandbox->log, kinds, tail);
+	if (last != none)
+		*ret_place = last <= call->sandbox->log->end_place ? last : 0;
+	return true;
+}
+
+static bool follow_log(struct call *call, uint64_t place, uint32_t kinds, struct error *err)
+{
 	struct follower *follower =
 		follow_start(call, call->sandbox->log, &log_style, ": following\n\n", err);
 	if (follower)
@@ -112,12 +145,14 @@ void logs_get(struct call *call)
 {
 	struct error err = { 0 };
 	uint32_t kinds;
+	uint64_t place;
 	bool is_followed = false;
 	cleanup_buf struct buf text = buf_make(WRITER_LIMIT);
-	if (!read_streams(call, &kinds, &err) || !query_bool(call, "follow", &is_followed, &err))
+	if (!read_streams(call, &kinds, &err) || !query_bool(call, "follow", &is_followed, &err) ||
+		!read_log_place(call, kinds, &place, &err))
 		return answer_error(call, &err);
-	if (is_followed ? !follow_log(call, kinds, &err)
-			: !make_log_text(call->sandbox->log, kinds, &text, &err))
+	if (is_followed ? !follow_log(call, place, kinds, &err)
+			: !make_log_text(call->sandbox->log, place, kinds, &text, &err))
 		return answer_error(call, &err);
 	if (!is_followed)
 		answer_text(call, 200, "text/plain; charset=utf-8", &text);

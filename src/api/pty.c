@@ -91,12 +91,14 @@ void pty_free(struct pty *pty)
 
 /* ---- the beginning ---- */
 
-static bool ask(struct pty *pty, struct sandbox *sandbox, struct error *err)
+static bool ask(struct pty *pty, struct sandbox *sandbox, const char *command, struct error *err)
 {
 	struct inside_request request = {
 		.op = INSIDE_TERMINAL, .rows = pty->rows, .columns = pty->columns
 	};
 	int pair[2];
+	if (command)
+		memcpy(request.path, command, strnlen(command, PTY_COMMAND));
 	if (!inside_pair(SOCK_SEQPACKET, pair, err))
 		return false;
 	bool is_asked = inside_ask(sandbox, &request, &pair[1], 1, err) &&
@@ -106,7 +108,7 @@ static bool ask(struct pty *pty, struct sandbox *sandbox, struct error *err)
 	return is_asked;
 }
 
-struct pty *pty_start(struct sandbox *sandbox, uint16_t rows, uint16_t columns,
+struct pty *pty_start(struct sandbox *sandbox, uint16_t rows, uint16_t columns, const char *command,
 	const struct pty_owner *owner, void *state, struct error *err)
 {
 	if (!api_take_descriptors(sandbox->api, DESCRIPTORS, err))
@@ -124,7 +126,8 @@ struct pty *pty_start(struct sandbox *sandbox, uint16_t rows, uint16_t columns,
 		.input = buf_make(INPUT_LIMIT),
 		.rows = rows,
 		.columns = columns };
-	if (!guest_enter(&pty->guest, sandbox, on_sandbox_end, err) || !ask(pty, sandbox, err)) {
+	if (!guest_enter(&pty->guest, sandbox, on_sandbox_end, err) ||
+		!ask(pty, sandbox, command, err)) {
 		pty_free(pty);
 		return NULL;
 	}

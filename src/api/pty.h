@@ -1,7 +1,7 @@
 /*
- * A terminal inside a sandbox with a login shell at it: init makes it and hands its master end
- * over, which is read, written and resized here. Freeing it hangs up, and ends the shell with all
- * it started.
+ * A terminal inside a sandbox with a login shell or a command at it: init makes it and hands its
+ * master end over, which is read, written and resized here. Freeing it hangs up, and ends the shell
+ * with all it started.
  */
 #ifndef API_PTY_H
 #define API_PTY_H
@@ -11,6 +11,7 @@
 
 #define PTY_SIZE_LIMIT 1000 /* rows, columns */
 #define PTY_INPUT ((size_t)64 * 1024)
+#define PTY_COMMAND ((size_t)INSIDE_PATH_SIZE - 1)
 
 struct pty;
 
@@ -24,8 +25,9 @@ struct pty_owner {
 	void (*on_end)(struct pty *pty, const struct error *problem);
 };
 
-/* NULL and err: nothing was started. What fails later is told by on_end. */
-struct pty *pty_start(struct sandbox *sandbox, uint16_t rows, uint16_t columns,
+/* `command` is a text for the shell, at most PTY_COMMAND bytes; NULL: a login shell. NULL and err:
+ * nothing was started. What fails later is told by on_end. */
+struct pty *pty_start(struct sandbox *sandbox, uint16_t rows, uint16_t columns, const char *command,
 	const struct pty_owner *owner, void *state, struct error *err);
 void pty_free(struct pty *pty);
 void *pty_state(const struct pty *pty);

@@ -97,7 +97,7 @@ static const struct route routes[] = {
 	{ "POST", "/v1/templates/build", templates_build, ROUTE_RAW },
 	{ "GET", "/v1/templates/builds", builds_list, 0 },
 	{ "GET", "/v1/templates/builds/{}", builds_get, 0 },
-	{ "GET", "/v1/templates/builds/{}/logs", builds_get, ROUTE_QUERY_KEY },
+	{ "GET", "/v1/templates/builds/{}/logs", builds_logs, ROUTE_QUERY_KEY },
 	{ "GET", "/v1/templates/{}", templates_get, 0 },
 	{ "DELETE", "/v1/templates/{}", templates_delete, 0 },
 

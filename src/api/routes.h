@@ -56,6 +56,7 @@ void templates_delete(struct call *call);
 void templates_build(struct call *call);
 void builds_list(struct call *call);
 void builds_get(struct call *call);
+void builds_logs(struct call *call);
 void pause_post(struct call *call);
 void resume_post(struct call *call);
 void sessions_create(struct call *call);

@@ -1,13 +1,15 @@
 /*
- * What sandboxes can start from. Every template is everybody's: images are built and removed on the
- * host, by `sandglass template`, since building one runs foreign programs with powers that no
- * process behind this API has. So there are no builds here, and asking for one says so.
+ * What sandboxes can start from. Every template is everybody's. Those of the host are built and
+ * removed there, by `sandglass template`; those that were built over the API (build_routes.c) can
+ * be deleted here, by the operator.
  */
 #include "api/answer.h"
 #include "api/config.h"
 #include "api/routes.h"
+#include "api/sandbox.h"
 
 #include <jansson.h>
+#include <string.h>
 
 static void write_number(struct writer *writer, json_t *about, const char *name)
 {
@@ -48,8 +50,13 @@ static void write_template(
 	write_number(writer, about, "size_bytes");
 	writer_int(writer, "cpu", cores);
 	writer_int(writer, "memory_mb", config->limits.memory_mb);
-	writer_bool(writer, "is_global", true);
-	writer_raw(writer, "workspace", "null");
+	writer_bool(writer, "is_global", !template->is_made);
+	if (template->is_made)
+		writer_text(writer, "workspace", config_operator(config));
+	else
+		writer_raw(writer, "workspace", "null");
+	if (template->is_made)
+		write_text(writer, about, "base", "");
 	write_array(writer, about, "languages");
 	write_array(writer, about, "aliases");
 	write_text(writer, about, "python_version", "");
@@ -90,42 +97,45 @@ void templates_get(struct call *call)
 	answer_json(call, 200, &writer);
 }
 
+static unsigned count_sandboxes(const struct call *call, const struct template *template)
+{
+	unsigned count = 0;
+	LIST_EACH(&call->api->sandboxes, struct sandbox, link, sandbox)
+	{
+		count += strcmp(sandbox->template_name, template->name) == 0;
+	}
+	return count;
+}
+
+/* A template that was built over the API, and that nothing uses. */
+static bool check_delete(
+	const struct call *call, const struct template *template, struct error *err)
+{
+	unsigned count = count_sandboxes(call, template);
+	if (strcmp(call->owner, config_operator(&call->api->config)) != 0)
+		return error_set(
+			err, ERROR_OPERATOR_ONLY, "templates are deleted by the daemon's operator");
+	if (!template->is_made) {
+		error_set(err, ERROR_TEMPLATE_GLOBAL,
+			"the template '%s' is the host's own and cannot be deleted here",
+			template->name);
+		return error_hint(err, "the operator removes it from the image cache of the host");
+	}
+	if (builds_has_open(&call->api->builds, template->name))
+		return error_set(err, ERROR_TEMPLATE_IN_USE, "the template '%s' is being built",
+			template->name);
+	if (count == 0)
+		return true;
+	error_set(err, ERROR_TEMPLATE_IN_USE, "sandboxes run from the template '%s': %u",
+		template->name, count);
+	return error_hint(err, "end them first");
+}
+
 void templates_delete(struct call *call)
 {
 	struct error err = { 0 };
 	const struct template *template = find(call, &err);
-	if (template) {
-		error_set(&err, ERROR_TEMPLATE_GLOBAL,
-			"the template '%s' is everybody's and cannot be deleted here",
-			template->name);
-		error_hint(&err, "the operator removes it from the image cache of the host");
-	}
-	answer_error(call, &err);
-}
-
-/* ---- builds ---- */
-
-void templates_build(struct call *call)
-{
-	struct error err;
-	error_set(&err, ERROR_NOT_IMPLEMENTED,
-		"templates are not built over the API: a build runs foreign programs as root");
-	error_hint(&err, "on the host: sandglass template build NAME; the daemon serves it without"
-			 " a restart");
-	answer_error(call, &err);
-}
-
-void builds_list(struct call *call)
-{
-	cleanup_writer struct writer writer = writer_make();
-	writer_open(&writer, NULL, '[');
-	writer_close(&writer, ']');
-	answer_json(call, 200, &writer);
-}
-
-void builds_get(struct call *call)
-{
-	struct error err;
-	error_set(&err, ERROR_BUILD_NOT_FOUND, "no build of that id");
-	answer_error(call, &err);
+	if (!template || !check_delete(call, template, &err))
+		return answer_error(call, &err);
+	builds_remove_template(call, template->name);
 }

@@ -1,9 +1,9 @@
 /*
- * GET /ssh and GET /exec/pty: a terminal over a WebSocket. Binary messages are what is typed and
- * what is shown. Text messages are JSON: the client's {"resize": {"rows", "cols"}}, {"type":
- * "resize", "rows", "cols"}, {"stdin": text}; ours {"exit": code}, on exec/pty with {"type":
- * "exit", "code": code} in the same object, or {"error": text, "code": word}. A slow client stops
- * the output, a slow program the input.
+ * GET /ssh and GET /exec/pty: a terminal over a WebSocket, with a login shell or the query's
+ * command at it. Binary messages are what is typed and what is shown. Text messages are JSON: the
+ * client's {"resize": {"rows", "cols"}}, {"type": "resize", "rows", "cols"}, {"stdin": text}; ours
+ * {"exit": code}, on exec/pty with {"type": "exit", "code": code} in the same object, or {"error":
+ * text, "code": word}. A slow client stops the output, a slow program the input.
  */
 #include "api/answer.h"
 #include "api/fields.h"
@@ -175,14 +175,27 @@ static uint16_t size_or(uint64_t asked, uint16_t otherwise)
 	return asked > 0 ? (uint16_t)asked : otherwise;
 }
 
+/* What is to run in place of a login shell; NULL without. */
+static bool read_command(const struct call *call, const char **ret_command, struct error *err)
+{
+	size_t size = 0;
+	*ret_command = http_request_query(call->request, "cmd", &size);
+	if (!*ret_command || (size > 0 && size <= PTY_COMMAND && strlen(*ret_command) == size))
+		return true;
+	return error_set(err, ERROR_INVALID, "'cmd' must be a text of 1 to %zu bytes without NUL",
+		PTY_COMMAND);
+}
+
 static bool begin(struct call *call, struct seat *seat, struct error *err)
 {
 	uint64_t rows = 0, columns = 0;
+	const char *command;
 	if (!query_number(call, "rows", PTY_SIZE_LIMIT, &rows, err) ||
-		!query_number(call, "cols", PTY_SIZE_LIMIT, &columns, err))
+		!query_number(call, "cols", PTY_SIZE_LIMIT, &columns, err) ||
+		!read_command(call, &command, err))
 		return false;
-	seat->pty = pty_start(
-		call->sandbox, size_or(rows, 24), size_or(columns, 80), &pty_owner, seat, err);
+	seat->pty = pty_start(call->sandbox, size_or(rows, 24), size_or(columns, 80), command,
+		&pty_owner, seat, err);
 	if (!seat->pty)
 		return false;
 	seat->socket = websocket_accept(call->request, &socket_owner, seat);

@@ -34,7 +34,11 @@
 	E(TOKEN_LAST, "token.last", 409, "the last valid key of an owner cannot be revoked")       \
 	E(TOKEN_LIMIT, "token.too_many", 409, "the owner has as many keys as allowed")             \
 	E(TEMPLATE_NOT_FOUND, "template.not_found", 404, "no template of that name")               \
-	E(TEMPLATE_GLOBAL, "template.global", 403, "the template is everybody's; the operator removes it on the host") \
+	E(TEMPLATE_GLOBAL, "template.global", 403, "the template is the host's own; its operator builds and removes it there") \
+	E(TEMPLATE_IN_USE, "template.in_use", 409, "sandboxes run from the template, or it is being built") \
+	E(TEMPLATE_LIMIT, "template.too_many", 409, "as many templates were built over the API as may be") \
+	E(DOCKERFILE, "template.dockerfile", 400, "the Dockerfile has what cannot be built here; the text names the line") \
+	E(BUILD_LIMIT, "build.queue_full", 429, "too many builds wait")                            \
 	E(BUILD_NOT_FOUND, "build.not_found", 404, "no build of that id")                          \
 	E(TEMPLATE_UNKNOWN, "template.unknown", 400, "no template of that name; the text names those there are") \
 	E(LANGUAGE_UNKNOWN, "language.unknown", 400, "no such language; the text names those there are") \

@@ -196,9 +196,26 @@ static void events_come_whole_from_any_pieces(void **state)
 	}
 }
 
+static void the_last_id_outlives_a_broken_connection(void **state)
+{
+	static const char first[] = "id: 41\ndata: 1\n\nid: 42\ndata: 2\n\ndata: cut";
+	static const char second[] = "data: 3\n\n";
+	struct events events;
+	char seen[200] = "";
+	events_init(&events, note_event, seen);
+	assert_string_equal(events.id, "");
+	assert_true(events_take(&events, first, sizeof(first) - 1));
+	events_restart(&events);
+	assert_string_equal(events.id, "42");
+	assert_true(events_take(&events, second, sizeof(second) - 1));
+	events_deinit(&events);
+	assert_string_equal(seen, "message=1;message=2;message=3;");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_last_id_outlives_a_broken_connection),
 		cmocka_unit_test(events_come_whole_from_any_pieces),
 		WITH_FOLDER(state_folder_names_address_and_key),
 		WITH_FOLDER(address_without_a_scheme_is_taken),

@@ -1,4 +1,4 @@
-/* See events.h. Lines end with "\n" or "\r\n"; comments, ids and retry times are skipped. */
+/* See events.h. Lines end with "\n" or "\r\n"; comments and retry times are skipped. */
 #include "cli/events.h"
 
 #include <stdio.h>
@@ -17,6 +17,14 @@ void events_deinit(struct events *events)
 {
 	buf_deinit(&events->line);
 	buf_deinit(&events->text);
+}
+
+void events_restart(struct events *events)
+{
+	events->line.size = 0;
+	events->text.size = 0;
+	events->has_data = false;
+	strcpy(events->name, "message");
 }
 
 static bool dispatch(struct events *events)
@@ -56,6 +64,8 @@ static bool take_line(struct events *events)
 		return dispatch(events);
 	if ((value = value_of(text, "event"))) {
 		snprintf(events->name, sizeof(events->name), "%s", value);
+	} else if ((value = value_of(text, "id"))) {
+		snprintf(events->id, sizeof(events->id), "%s", value);
 	} else if ((value = value_of(text, "data"))) {
 		size_t size = line->size - (size_t)(value - text);
 		if (events->has_data && !buf_append(&events->text, "\n", 1))

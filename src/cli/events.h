@@ -8,6 +8,7 @@
 
 #define EVENTS_LINE_LIMIT ((size_t)64 << 20) /* above what one result can be */
 #define EVENTS_NAME_SIZE 32
+#define EVENTS_ID_SIZE 32 /* ours are numbers */
 
 /* `json` is the data of one event, NUL-terminated. */
 typedef void (*events_on_event)(void *data, const char *name, const char *json, size_t size);
@@ -16,6 +17,7 @@ struct events {
 	struct buf line;             /* owned: what of a line has come */
 	struct buf text;             /* owned: the data lines of the event so far */
 	char name[EVENTS_NAME_SIZE]; /* "message" where it has none */
+	char id[EVENTS_ID_SIZE];     /* of the last event that had one; "" before */
 	bool has_data;
 	events_on_event on_event;
 	void *data;
@@ -23,6 +25,8 @@ struct events {
 
 void events_init(struct events *events, events_on_event on_event, void *data);
 void events_deinit(struct events *events);
+/* Another connection goes on: what had come of an event is dropped, its last id stays. */
+void events_restart(struct events *events);
 /* False when a line or an event is too large. */
 bool events_take(struct events *events, const char *bytes, size_t size);
 

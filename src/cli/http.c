@@ -2,25 +2,15 @@
  * See http.h. libcurl's multi interface with a single transfer: curl_multi_poll also waits for the
  * caller's descriptor. Nothing is retried here: the caller knows what may be sent twice.
  */
-#include "cli/http.h"
+#include "cli/http_private.h"
 
-#include "base/buf.h"
 #include "base/clock.h"
 
-#include <curl/curl.h>
-#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 
 #define BODY_LIMIT (256u << 20) /* above what one cell can return */
-#define CONNECT_LIMIT_MS 5000L
-
-struct http_client {
-	struct target target;
-	CURLM *multi;               /* owned */
-	CURL *easy;                 /* owned */
-	struct curl_slist *headers; /* owned */
-};
+#define URL_LIMIT (32u << 10)   /* a path of 4 KiB, each byte escaped, and what is around it */
 
 struct http_client *http_client_free(struct http_client *client)
 {
@@ -45,29 +35,44 @@ struct http_client *http_client_new(const struct target *target, struct error *e
 	client->easy = curl_easy_init();
 	char authorization[sizeof(target->key) + 32];
 	snprintf(authorization, sizeof(authorization), "Authorization: Bearer %s", target->key);
-	client->headers = curl_slist_append(NULL, authorization);
+	/* The content type is the first, so that an upload can leave it out. */
+	client->headers = curl_slist_append(NULL, "Content-Type: application/json");
 	if (!client->multi || !client->easy || !client->headers ||
-		!curl_slist_append(client->headers, "Content-Type: application/json") ||
+		!curl_slist_append(client->headers, authorization) ||
 		!curl_slist_append(client->headers, "Expect:"))
 		return error_no_memory(err);
 	return TAKE(&client);
 }
 
-struct body {
-	const struct http_call *call;
-	CURL *easy;
-	struct buf buf;
-};
+struct http_body http_body_make(const struct http_call *call, CURL *easy)
+{
+	return (struct http_body){ call, easy, buf_make(BODY_LIMIT), clock_monotonic_ms() };
+}
+
+json_t *http_body_json(const struct http_body *body)
+{
+	if (body->buf.size == 0)
+		return NULL;
+	return json_loadb(body->buf.bytes, body->buf.size, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
+}
 
 static size_t on_bytes(char *bytes, size_t one, size_t size, void *data)
 {
-	struct body *body = data;
+	struct http_body *body = data;
 	long status = 0;
+	body->heard_ms = clock_monotonic_ms();
 	curl_easy_getinfo(body->easy, CURLINFO_RESPONSE_CODE, &status);
 	bool is_taken = status == 200 && body->call->on_bytes
 				? body->call->on_bytes(body->call->on_bytes_data, bytes, one * size)
 				: buf_append(&body->buf, bytes, one * size);
 	return is_taken ? one * size : 0;
+}
+
+static size_t on_read(char *bytes, size_t one, size_t size, void *data)
+{
+	const struct http_call *call = data;
+	size_t n = call->on_read(call->on_read_data, bytes, one * size);
+	return n == HTTP_NO_BYTES ? CURL_READFUNC_ABORT : n;
 }
 
 static bool is_loopback(const char *api)
@@ -78,27 +83,43 @@ static bool is_loopback(const char *api)
 	       strncmp(host, "localhost", 9) == 0;
 }
 
-static void prepare(struct http_client *client, const struct http_call *call, const char *url,
-	const char *text, struct body *body)
+void http_prepare_common(CURL *easy, const char *url)
 {
-	CURL *easy = client->easy;
 	curl_easy_reset(easy); /* keeps the connection */
 	curl_easy_setopt(easy, CURLOPT_URL, url);
-	curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, call->method);
-	curl_easy_setopt(easy, CURLOPT_HTTPHEADER, client->headers);
-	curl_easy_setopt(easy, CURLOPT_USERAGENT, "sandglass/" SANDGLASS_VERSION);
 	curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
 	curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
-	curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, CONNECT_LIMIT_MS);
+	curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, HTTP_CONNECT_LIMIT_MS);
+	if (is_loopback(url)) /* a proxy of the environment has no business in between */
+		curl_easy_setopt(easy, CURLOPT_PROXY, "");
+}
+
+/* A body that the caller gives in pieces. */
+static void prepare_upload(CURL *easy, const struct http_call *call)
+{
+	curl_easy_setopt(easy, CURLOPT_UPLOAD, 1L);
+	curl_easy_setopt(easy, CURLOPT_READFUNCTION, on_read);
+	curl_easy_setopt(easy, CURLOPT_READDATA, call);
+	curl_easy_setopt(easy, CURLOPT_INFILESIZE_LARGE, (curl_off_t)call->read_size);
+}
+
+void http_prepare(const struct http_client *client, CURL *easy, const char *url, const char *text,
+	struct http_body *body)
+{
+	const struct http_call *call = body->call;
+	http_prepare_common(easy, url);
+	curl_easy_setopt(easy, CURLOPT_HTTPHEADER, client->headers);
+	curl_easy_setopt(easy, CURLOPT_USERAGENT, "sandglass/" SANDGLASS_VERSION);
 	curl_easy_setopt(easy, CURLOPT_TIMEOUT, call->limit_s);
 	curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_bytes);
 	curl_easy_setopt(easy, CURLOPT_WRITEDATA, body);
-	if (is_loopback(url)) /* a proxy of the environment has no business in between */
-		curl_easy_setopt(easy, CURLOPT_PROXY, "");
-	if (strcmp(call->method, "GET") != 0) {
+	if (call->on_read) {
+		prepare_upload(easy, call);
+	} else if (strcmp(call->method, "GET") != 0) {
 		curl_easy_setopt(easy, CURLOPT_POSTFIELDS, text ? text : "");
 		curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE, text ? (long)strlen(text) : 0L);
 	}
+	curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, call->method);
 }
 
 static CURLcode result_of(CURLM *multi)
@@ -110,9 +131,16 @@ static CURLcode result_of(CURLM *multi)
 	return CURLE_FAILED_INIT;
 }
 
-/* Moves the transfer to its end. False when stop_fd ended it. */
-static bool transfer(struct http_client *client, const struct http_call *call, CURLcode *ret_code)
+static bool is_silent(const struct http_body *body)
 {
+	int64_t limit_ms = body->call->silence_s * 1000;
+	return limit_ms > 0 && clock_monotonic_ms() - body->heard_ms > limit_ms;
+}
+
+/* Moves the transfer to its end. False when stop_fd ended it. */
+static bool transfer(struct http_client *client, const struct http_body *body, CURLcode *ret_code)
+{
+	const struct http_call *call = body->call;
 	int64_t next_tick_ms = clock_monotonic_ms() + 1000;
 	for (;;) {
 		int running = 0;
@@ -120,8 +148,8 @@ static bool transfer(struct http_client *client, const struct http_call *call, C
 			*ret_code = CURLE_FAILED_INIT;
 			return true;
 		}
-		if (running == 0) {
-			*ret_code = result_of(client->multi);
+		if (running == 0 || is_silent(body)) {
+			*ret_code = running ? CURLE_RECV_ERROR : result_of(client->multi);
 			return true;
 		}
 		struct curl_waitfd stop = { .fd = call->stop_fd, .events = CURL_WAIT_POLLIN };
@@ -146,50 +174,82 @@ static bool explain(const struct http_client *client, const struct http_call *ca
 	if (code == CURLE_OPERATION_TIMEDOUT)
 		return error_set(err, ERROR_INTERNAL, "%s %s was not answered within %ld s",
 			call->method, call->path,
-			call->limit_s ? call->limit_s : CONNECT_LIMIT_MS / 1000);
+			call->limit_s ? call->limit_s : HTTP_CONNECT_LIMIT_MS / 1000);
 	return error_set(err, ERROR_INTERNAL, "%s %s failed: %s", call->method, call->path,
 		curl_easy_strerror(code));
 }
 
-static bool perform(struct http_client *client, const struct http_call *call, const char *url,
-	const char *text, struct body *body, struct http_answer *answer, struct error *err)
+static bool perform(struct http_client *client, struct http_body *body, struct http_answer *answer,
+	struct error *err)
 {
-	prepare(client, call, url, text, body);
+	const struct http_call *call = body->call;
 	if (curl_multi_add_handle(client->multi, client->easy) != CURLM_OK)
 		return error_set(err, ERROR_INTERNAL, "libcurl takes no transfer");
 	CURLcode code = CURLE_OK;
-	bool is_whole = transfer(client, call, &code);
+	bool is_whole = transfer(client, body, &code);
+	curl_easy_getinfo(client->easy, CURLINFO_RESPONSE_CODE, &answer->status);
 	curl_multi_remove_handle(client->multi, client->easy);
 	if (!is_whole) {
+		answer->status = 0;
 		answer->is_stopped = true;
 		return true;
 	}
+	answer->is_broken = code != CURLE_OK && answer->status == 200;
 	if (code != CURLE_OK)
 		return explain(client, call, code, err);
-	curl_easy_getinfo(client->easy, CURLINFO_RESPONSE_CODE, &answer->status);
-	if (body->buf.size)
-		answer->json = json_loadb(
-			body->buf.bytes, body->buf.size, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
+	answer->json = http_body_json(body);
 	return true;
+}
+
+bool http_address(const struct target *target, const char *path, struct buf *url, struct error *err)
+{
+	if (buf_printf(url, "%s/v1%s", target->api, path))
+		return true;
+	return error_set(err, ERROR_INVALID, "the path is too long");
+}
+
+bool http_query(struct buf *path, const char *name, const char *value)
+{
+	static const char plain[] =
+		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~/";
+	bool is_good = buf_printf(path, "%s=", name);
+	for (; is_good && *value; value++)
+		is_good = strchr(plain, *value) ? buf_append(path, value, 1)
+						: buf_printf(path, "%%%02X", (unsigned char)*value);
+	return is_good;
+}
+
+/* Headers of this call alone go ahead of the common ones, which stay the client's. */
+static bool call_with_headers(struct http_client *client, const struct http_call *call,
+	struct curl_slist *own, struct http_answer *answer, struct error *err)
+{
+	cleanup_buf struct buf url = buf_make(URL_LIMIT);
+	if (!http_address(&client->target, call->path, &url, err))
+		return false;
+	cleanup_free char *text = call->body ? json_dumps(call->body, JSON_COMPACT) : NULL;
+	if (call->body && !text)
+		return error_no_memory(err), false;
+	struct http_body body = http_body_make(call, client->easy);
+	http_prepare(client, client->easy, buf_text(&url), text, &body);
+	if (own)
+		curl_easy_setopt(client->easy, CURLOPT_HTTPHEADER, own);
+	bool is_answered = perform(client, &body, answer, err);
+	buf_deinit(&body.buf);
+	return is_answered;
 }
 
 bool http_call(struct http_client *client, const struct http_call *call,
 	struct http_answer *ret_answer, struct error *err)
 {
 	*ret_answer = (struct http_answer){ 0 };
-	char url[1024];
-	int n = snprintf(url, sizeof(url), "%s/v1%s", client->target.api, call->path);
-	if (n >= (int)sizeof(url))
-		return error_set(err, ERROR_INVALID, "the path is too long");
-	cleanup_free char *text = call->body ? json_dumps(call->body, JSON_COMPACT) : NULL;
-	if (call->body && !text) {
-		error_no_memory(err);
-		return false;
-	}
-	struct body body = { call, client->easy, buf_make(BODY_LIMIT) };
-	bool is_answered = perform(client, call, url, text, &body, ret_answer, err);
-	buf_deinit(&body.buf);
-	return is_answered;
+	char line[128] = "Content-Type: application/octet-stream";
+	struct curl_slist own = { .data = line, .next = client->headers };
+	if (call->on_read)
+		own.next = client->headers->next;
+	else if (call->last_id)
+		snprintf(line, sizeof(line), "Last-Event-ID: %.64s", call->last_id);
+	bool has_own = call->on_read || call->last_id;
+	return call_with_headers(client, call, has_own ? &own : NULL, ret_answer, err);
 }
 
 void http_answer_deinit(struct http_answer *answer)

@@ -5,73 +5,16 @@
  */
 #include "cli/command.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-struct command {
-	const char *name;
-	int (*run)(int argc, char **argv);
-	const char *summary;
-	const char *help; /* all but the name and the summary */
-};
-
-static const struct command commands[] = {
-	{ "env", env_command, "print the export lines that aim clients at a daemon",
-		"usage: eval \"$(sandglass env --state DIR)\"\n"
-		"\n"
-		"  --state DIR     the daemon's state folder (sandglassd --state DIR)\n" },
-	{ "run", run_command,
-		"run Python code in a fresh sandbox, print what it prints, end the sandbox",
-		"usage: sandglass run [OPTION]... FILE\n"
-		"       sandglass run [OPTION]... -c CODE\n"
-		"       sandglass run [OPTION]... -           (code from standard input)\n"
-		"\n"
-		"  -c CODE             the code itself\n"
-		"  --state DIR         the daemon's state folder; without it PANDASTACK_API and\n"
-		"                      PANDASTACK_API_KEY say which daemon and which key\n"
-		"  --template NAME     the image to start from (default code-interpreter)\n"
-		"  --timeout SECONDS   the longest the code may run (default: the daemon's)\n"
-		"  --out DIR           where figures are saved (default: this folder)\n"
-		"  --keep              leave the sandbox, and say its id\n"
-		"\n"
-		"Figures become files figure-1.png, figure-2.svg, ...; no file is overwritten.\n"
-		"The exit status is the code's own; 124 when it ran past its limit, 125 when it "
-		"could not\n"
-		"be run at all, 128 + N when signal N ended this command.\n" },
-	{ "doctor", doctor_command, "say what this host lacks, with the command that mends it",
-		"usage: sandglass doctor [--json]\n"
-		"\n"
-		"  --json          for programs: {\"ok\": ..., \"checks\": [...]}\n"
-		"\n"
-		"Needs no daemon. Run it as the user who starts sandglassd. The exit status is 1 "
-		"when\n"
-		"something is missing that the daemon needs; warnings do not count.\n" },
-	{ "key", key_command, "make keys for further owners, list them, remove them",
-		"usage: sandglass key create --state DIR --owner NAME [--label TEXT] [--days N]\n"
-		"       sandglass key list --state DIR\n"
-		"       sandglass key remove --state DIR PREFIX\n"
-		"\n"
-		"  --state DIR     the daemon's state folder; who may write in it may do this\n"
-		"  --owner NAME    whose key it is: an owner sees its own sandboxes only\n"
-		"  --label TEXT    what it is for\n"
-		"  --days N        it expires after that long (default: never)\n"
-		"\n"
-		"The key is printed once and kept nowhere: DIR/keys holds its hash. Owners make "
-		"and\n"
-		"revoke further keys of their own over the API (/v1/me/tokens).\n" },
-	{ "template", template_command, "build the images that sandboxes start from, or list them",
-		"usage: sandglass template build NAME [--force] [--quiet]\n"
-		"       sandglass template list\n"
-		"\n"
-		"The images lie in $SANDGLASS_CACHE (default ~/.cache/sandglass).\n" },
-};
-
 static const struct command *find_command(const char *name)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
-		if (strcmp(commands[i].name, name) == 0)
-			return &commands[i];
+	for (const struct command *command = commands; command->name; command++)
+		if (strcmp(command->name, name) == 0)
+			return command;
 	return NULL;
 }
 
@@ -94,11 +37,29 @@ int command_misused(const char *command, const char *format, ...)
 	return EXIT_MISUSED;
 }
 
+int command_print_json(const char *command, json_t *json)
+{
+	if (json)
+		json_dumpf(json, stdout, JSON_INDENT(2));
+	putchar('\n');
+	json_decref(json);
+	return command_end(command);
+}
+
+int command_end(const char *command)
+{
+	struct error err = { 0 };
+	if (fflush(stdout) == 0 && !ferror(stdout))
+		return EXIT_OK;
+	error_from_os(&err, errno, "cannot write to standard output");
+	return command_fail(command, &err);
+}
+
 static void print_overview(FILE *stream)
 {
 	fprintf(stream, "usage: sandglass COMMAND [ARGUMENT]...\n\n");
-	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
-		fprintf(stream, "  %-10s %s\n", commands[i].name, commands[i].summary);
+	for (const struct command *command = commands; command->name; command++)
+		fprintf(stream, "  %-10s %s\n", command->name, command->summary);
 	fprintf(stream, "  %-10s %s\n", "version", "print the version");
 	fprintf(stream, "  %-10s %s\n", "help", "this text, or `help COMMAND`");
 	fprintf(stream,

@@ -12,6 +12,7 @@
 /* Seen from the program's own folder: installed, at the top of a build folder, deep in one. */
 static const char *const places[] = {
 	"../share/sandglass/templates",
+	"templates",
 	"../templates",
 	"../../../templates",
 };

@@ -28,7 +28,6 @@
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 
-#define EXIT_NOT_RUN SHOWN_NOT_RUN
 #define CODE_LIMIT (16u << 20)
 #define CREATE_LIMIT_S 60L
 #define KILL_LIMIT_S 15L

@@ -1,6 +1,10 @@
-/* `sandglass template`: hands on to templates/build.py, and lists what its cache holds. */
+/*
+ * `sandglass template`: on the host it hands on to templates/build.py, and lists what its cache
+ * holds; what asks a daemon is in template_remote.c.
+ */
 #include "cli/command.h"
 #include "cli/program.h"
+#include "cli/template_remote.h"
 
 #include "base/fd.h"
 
@@ -92,14 +96,37 @@ static int list(void)
 	return EXIT_OK;
 }
 
+static bool has_option(int argc, char **argv, const char *option)
+{
+	size_t size = strlen(option);
+	for (int i = 1; i < argc; i++)
+		if (strncmp(argv[i], option, size) == 0 &&
+			(argv[i][size] == '\0' || argv[i][size] == '='))
+			return true;
+	return false;
+}
+
 int template_command(int argc, char **argv)
 {
+	static const struct {
+		const char *word, *option; /* with that option only */
+		int (*run)(int argc, char **argv);
+	} remote[] = { { "build", "--dockerfile", template_remote_build },
+		{ "list", "--state", template_remote_list },
+		{ "builds", NULL, template_remote_builds }, { "logs", NULL, template_remote_logs },
+		{ "rm", NULL, template_remote_rm } };
 	if (argc < 2)
-		return command_misused("template", "say what to do: build NAME, or list");
+		return command_misused(
+			"template", "say what to do: build NAME, list, builds, logs ID, rm NAME");
+	for (size_t i = 0; i < ARRAY_SIZE(remote); i++)
+		if (strcmp(argv[1], remote[i].word) == 0 &&
+			(!remote[i].option || has_option(argc - 1, argv + 1, remote[i].option)))
+			return remote[i].run(argc - 1, argv + 1);
 	if (strcmp(argv[1], "build") == 0)
 		return build(argc - 2, argv + 2);
 	if (strcmp(argv[1], "list") != 0)
-		return command_misused("template", "'%s' is neither build nor list", argv[1]);
+		return command_misused(
+			"template", "'%s' is none of build, list, builds, logs, rm", argv[1]);
 	if (argc > 2)
 		return command_misused("template", "'%s' is one argument too many", argv[2]);
 	return list();

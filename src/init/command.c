@@ -14,9 +14,10 @@
  * reported before the process is reaped: between entering the user's uid and execve, user code may
  * stop that process, and the limit must hold all the same.
  *
- * A terminal is the same with a login shell at it in place of the text: the master end goes to the
- * api at once, and only the shell's process keeps the other one. When the api closes the master the
- * kernel hangs up on the shell; the answer socket, closed with it, ends what does not heed that.
+ * A terminal is the same with a login shell, or a text of its own, at it: the master end goes to
+ * the api at once, and only the shell's process keeps the other one. When the api closes the master
+ * the kernel hangs up on the shell; the answer socket, closed with it, ends what does not heed
+ * that.
  */
 #include "init/command.h"
 
@@ -166,10 +167,12 @@ static void execute(const struct command *command)
 {
 	static char *const shells[][3] = { { "/bin/bash", "-l", NULL }, { "/bin/sh", "-l", NULL } };
 	char *const arguments[] = { "/bin/sh", "-c", command->argument, NULL };
-	if (command->slave_fd < 0)
-		execve(arguments[0], arguments, user_environment);
-	for (size_t i = 0; command->slave_fd >= 0 && i < ARRAY_SIZE(shells); i++)
-		execve(shells[i][0], shells[i], terminal_environment);
+	if (command->argument)
+		execve(arguments[0], arguments,
+			environment_with_image(command->slave_fd < 0 ? user_environment
+								     : terminal_environment));
+	for (size_t i = 0; !command->argument && i < ARRAY_SIZE(shells); i++)
+		execve(shells[i][0], shells[i], environment_with_image(terminal_environment));
 }
 
 static _Noreturn void run_command(const struct command *command)
@@ -218,11 +221,27 @@ static bool hand_over_terminal(struct command *command, const struct inside_requ
 	       master >= 0;
 }
 
+/* What is to run at a terminal; without one the login shell does. */
+static bool load_terminal_text(struct command *command, const struct inside_request *request)
+{
+	size_t size = strnlen(request->path, sizeof(request->path));
+	if (size == 0)
+		return true;
+	if (size < sizeof(request->path))
+		command->argument = strdup(request->path);
+	return command->argument;
+}
+
+static bool start_with(struct command *command, const struct inside_request *request)
+{
+	if (request->op != INSIDE_TERMINAL)
+		return load_text(command, request->size);
+	return load_terminal_text(command, request) && hand_over_terminal(command, request);
+}
+
 static bool start(struct command *command, const struct inside_request *request)
 {
-	bool is_terminal = request->op == INSIDE_TERMINAL;
-	if (!prepare(command) || !(is_terminal ? hand_over_terminal(command, request)
-					       : load_text(command, request->size)))
+	if (!prepare(command) || !start_with(command, request))
 		return false;
 	command->pid = fork();
 	if (command->pid < 0)

@@ -155,11 +155,11 @@ class Box:
     def run(self, text, timeout_ms=20000, **more):
         return Command(self, text, timeout_ms, **more).wait()
 
-    def ask(self, op, number=0):
-        """The answer socket of a request whose only argument is a number."""
+    def ask(self, op, number=0, path=b""):
+        """The answer socket of a request whose arguments are a number and a text."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.settimeout(20)
-        self.send(op, [theirs.fileno()], session=number)
+        self.send(op, [theirs.fileno()], session=number, path=path)
         theirs.close()
         return ours
 
@@ -455,8 +455,8 @@ def receive_gift(answer):
 
 
 class Terminals(Case):
-    def open(self, rows=24, columns=80):
-        answer = self.box.ask(TERMINAL, rows | columns << 16)
+    def open(self, rows=24, columns=80, command=b""):
+        answer = self.box.ask(TERMINAL, rows | columns << 16, command)
         os_error, master = receive_gift(answer)
         self.assertEqual(os_error, 0)
         self.addCleanup(answer.close)
@@ -487,6 +487,12 @@ class Terminals(Case):
         self.assertIn(f"{USER}:6".encode(), shown)
         self.assertIn(b"TERM=xterm-256color", shown)
         self.assertNotIn(b"PAGER=", shown)
+        os.close(master)
+
+    def test_a_command_in_place_of_the_shell(self):
+        answer, master = self.open(rows=33, columns=101, command=b"stty size; echo $TERM; exit 3")
+        self.assertEqual(self.read_to_the_end(master), b"33 101\r\nxterm-256color\r\n")
+        self.assertEqual(os.waitstatus_to_exitcode(COMMAND_ANSWER.unpack(answer.recv(100))[0]), 3)
         os.close(master)
 
     def test_the_shell_holds_no_descriptor_but_its_terminal(self):

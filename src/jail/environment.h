@@ -5,6 +5,9 @@
 
 #include <stddef.h>
 
+/* What the template's ENV lines set, as the builder has written it: NAME=value, one a line. */
+#define IMAGE_ENVIRONMENT "/usr/share/sandglass/environment"
+
 /* One thread for each library of linear algebra: many small processes share few cores. */
 #define USER_SURROUNDINGS \
 	"HOME=/home/user", "USER=user", "LOGNAME=user", "SHELL=/bin/bash", \
@@ -30,5 +33,10 @@ static char *const user_environment[] = {
 	"PYTHONUNBUFFERED=1",
 	NULL,
 };
+
+/* `own` (NULL-terminated), and what the image sets; of a name that is in both the image's value counts.
+ * Fresh memory that lives until the process executes another program; `own` itself where there is nothing
+ * to add. To be called inside the sandbox. */
+char *const *environment_with_image(char *const own[]);
 
 #endif

@@ -1,7 +1,8 @@
 /*
  * Which templates there are: folders of the image cache with a template.json and the image it names. The
  * cache is $SANDGLASS_CACHE, else ~/.cache/sandglass; a link <name> leads to the build that is current. A link
- * that goes away changes nothing before the next start.
+ * that goes away changes nothing before the next start. Templates that were built over the API lie in the
+ * state folder in the same way; one whose name the cache has, too, is left out.
  */
 #include "base/log.h"
 #include "keeper/keeper.h"
@@ -76,6 +77,40 @@ static struct image *image_load(const char *cache, const char *name, struct erro
 	return NULL;
 }
 
+static bool has_alias(const struct image *image, const char *name)
+{
+	json_t *value;
+	size_t i;
+	json_array_foreach(json_object_get(image_about(image), "aliases"), i, value)
+		if (json_is_string(value) && !strcmp(json_string_value(value), name))
+			return true;
+	return false;
+}
+
+static const char *image_name(const struct image *image)
+{
+	return json_string_value(json_object_get(image_about(image), "name"));
+}
+
+struct image *images_by_name(const struct keeper *keeper, const char *name)
+{
+	LIST_EACH (&keeper->images, struct image, link, image)
+		if (!strcmp(image_name(image), name) || has_alias(image, name))
+			return image;
+	return NULL;
+}
+
+void images_drop(struct image *image)
+{
+	list_remove(&image->link);
+	image_free(image);
+}
+
+void images_made_folder(const struct keeper *keeper, char path[MADE_FOLDER_SIZE])
+{
+	snprintf(path, MADE_FOLDER_SIZE, "%s/templates", keeper->state.folder);
+}
+
 static bool image_add(struct keeper *keeper, const char *cache, const char *name, struct error *err)
 {
 	struct image *image = image_load(cache, name, err);
@@ -117,12 +152,35 @@ static bool add_all(struct keeper *keeper, const char *cache)
 	return is_any;
 }
 
-bool images_find(struct keeper *keeper, struct error *err)
+static bool is_taken(const struct keeper *keeper, const char *name, struct error *err)
 {
-	char cache[PATH_MAX];
-	list_init(&keeper->images);
-	if (!images_folder(cache, sizeof(cache), err))
+	const struct image *image = images_by_name(keeper, name);
+	if (!image || image->is_made)
 		return false;
+	error_set(err, ERROR_TEMPLATE_GLOBAL, "the host has a template '%s', too: that one is served", name);
+	return true;
+}
+
+static void add_made(struct keeper *keeper)
+{
+	char folder[MADE_FOLDER_SIZE];
+	struct dirent **entries = NULL;
+	images_made_folder(keeper, folder);
+	int count = scandir(folder, &entries, is_name, by_rank);
+	for (int i = 0; i < count; i++) {
+		struct error err = { 0 };
+		const char *name = entries[i]->d_name;
+		if (!is_taken(keeper, name, &err) && image_add(keeper, folder, name, &err))
+			CONTAINER_OF(keeper->images.previous, struct image, link)->is_made = true;
+		else
+			log_error("template.unusable", NULL, &err);
+		free(entries[i]);
+	}
+	free(entries);
+}
+
+static bool find_in_cache(struct keeper *keeper, const char *cache, struct error *err)
+{
 	for (size_t i = 0; i < KEEPER_NAMES && keeper->config.templates[i]; i++)
 		if (!image_add(keeper, cache, keeper->config.templates[i], err))
 			return false;
@@ -130,6 +188,16 @@ bool images_find(struct keeper *keeper, struct error *err)
 		return true;
 	error_set(err, ERROR_CONFIG, "there is no template in '%s'", cache);
 	return error_hint(err, "build one: sandglass template build code-interpreter (or: make setup)");
+}
+
+bool images_find(struct keeper *keeper, struct error *err)
+{
+	char cache[PATH_MAX];
+	list_init(&keeper->images);
+	if (!images_folder(cache, sizeof(cache), err) || !find_in_cache(keeper, cache, err))
+		return false;
+	add_made(keeper);
+	return true;
 }
 
 /* ---- while the daemon runs ---- */
@@ -152,15 +220,21 @@ static void put(struct keeper *keeper, struct image *known, struct image *fresh)
 	}
 	json_decref(known->next);
 	known->next = TAKE(&fresh->next);
+	known->is_made = fresh->is_made;
 	memcpy(known->path, fresh->path, sizeof(known->path));
 	image_free(fresh);
 }
 
-static void renew(struct keeper *keeper, const char *cache, const char *name, images_take take)
+static void renew(
+	struct keeper *keeper, const char *cache, bool is_made, const char *name, images_take take)
 {
 	struct error err = { 0 };
+	if (is_made && is_taken(keeper, name, &err))
+		return; /* said at the start, or refused when it was to be built */
 	struct image *fresh = image_load(cache, name, &err);
 	struct image *known = fresh ? find(keeper, fresh) : NULL;
+	if (fresh)
+		fresh->is_made = is_made;
 	if (known && json_equal(image_about(known), fresh->next) && !strcmp(known->path, fresh->path)) {
 		image_free(fresh);
 	} else if (fresh && take(keeper, fresh, &err)) {
@@ -172,20 +246,28 @@ static void renew(struct keeper *keeper, const char *cache, const char *name, im
 	}
 }
 
-void images_renew(struct keeper *keeper, images_take take)
+static void renew_all(struct keeper *keeper, const char *folder, bool is_made, images_take take)
 {
-	char cache[PATH_MAX];
 	struct dirent **entries = NULL;
-	if (!images_folder(cache, sizeof(cache), NULL))
-		return;
-	for (size_t i = 0; i < KEEPER_NAMES && keeper->config.templates[i]; i++)
-		renew(keeper, cache, keeper->config.templates[i], take);
-	int count = keeper->config.templates[0] ? 0 : scandir(cache, &entries, is_name, by_rank);
+	int count = scandir(folder, &entries, is_name, by_rank);
 	for (int i = 0; i < count; i++) {
-		renew(keeper, cache, entries[i]->d_name, take);
+		renew(keeper, folder, is_made, entries[i]->d_name, take);
 		free(entries[i]);
 	}
 	free(entries);
+}
+
+void images_renew(struct keeper *keeper, images_take take)
+{
+	char folder[MADE_FOLDER_SIZE];
+	if (!images_folder(folder, sizeof(folder), NULL))
+		return;
+	for (size_t i = 0; i < KEEPER_NAMES && keeper->config.templates[i]; i++)
+		renew(keeper, folder, false, keeper->config.templates[i], take);
+	if (!keeper->config.templates[0])
+		renew_all(keeper, folder, false, take);
+	images_made_folder(keeper, folder);
+	renew_all(keeper, folder, true, take);
 }
 
 void images_settle(struct keeper *keeper)

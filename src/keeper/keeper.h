@@ -4,7 +4,7 @@
  * a client or a sandbox wrote: only fixed messages of its children, their exits, and signals.
  *
  * Files: main.c (arguments, birth, the loop), config.c, state.c (DIR), keys.c, ids.c (host ids), images.c (templates),
- * reload.c (what changes while it runs), nursery.c (warden), service.c (api), supervise.c (who lives, who is started again, the end), guard.c (who thaws when the
+ * reload.c (what changes while it runs), builder.c (templates built over the API), nursery.c (warden), service.c (api), supervise.c (who lives, who is started again, the end), guard.c (who thaws when the
  * keeper is gone).
  */
 #ifndef KEEPER_KEEPER_H
@@ -13,6 +13,7 @@
 #include "base/list.h"
 #include "jail/cgroup.h"
 #include "loop/loop.h"
+#include "wire/channel.h"
 #include "wire/requests.h"
 
 #include <jansson.h>
@@ -55,6 +56,19 @@ struct image {
 	char path[PATH_MAX];    /* the image file */
 	json_t *about;          /* owned: template.json, as served; NULL while it is new */
 	json_t *next;           /* owned: the same of what it is replaced by; NULL: nothing */
+	bool is_made;           /* over the API: it lies in the state folder */
+};
+
+struct build { /* of a template, asked for by the api; one at a time */
+	pid_t pid;              /* of the builder, or of who clears up after it; 0: neither */
+	bool is_clearing;
+	bool is_serving;        /* it is built, and the warden warms it */
+	bool is_unheard;        /* the api that asked is gone */
+	char name[TEMPLATE_NAME_SIZE];
+	uint32_t serial;        /* of the order */
+	uint32_t ending;        /* enum keeper_ending */
+	int32_t detail;
+	struct loop_timer patience;
 };
 
 struct child {
@@ -82,6 +96,7 @@ struct keeper {
 	char address[300];      /* "127.0.0.1:8080" */
 	char own_folder[PATH_MAX]; /* where this program lies, and its helpers */
 	struct child warden, api;
+	struct build build;
 	pid_t guard_pid;        /* 0: not running */
 	unsigned guard_ends;    /* unasked */
 	int guard_fd;           /* owned: its end is the guard's word to begin; -1 */
@@ -114,6 +129,13 @@ json_t *keys_json(const struct state *state);
 bool images_find(struct keeper *keeper, struct error *err);
 /* Where the links are; false and err when nothing says. */
 bool images_folder(char *path, size_t size, struct error *err);
+/* Where the links of those are that were built over the API. */
+#define MADE_FOLDER_SIZE (PATH_MAX + 16)
+void images_made_folder(const struct keeper *keeper, char path[MADE_FOLDER_SIZE]);
+/* By name or alias; NULL. */
+struct image *images_by_name(const struct keeper *keeper, const char *name);
+/* Forgets it; its files stay. */
+void images_drop(struct image *image);
 /* Looks again. What is new or another than before is given to `take`; where that returns false, it is
  * left out. */
 typedef bool (*images_take)(struct keeper *keeper, const struct image *image, struct error *err);
@@ -134,9 +156,22 @@ void reload_now(struct keeper *keeper);
 /* The warden says that all its templates are settled. */
 void reload_on_settled(struct keeper *keeper);
 
+/* ---- builder.c ---- */
+/* What the api asks for: a build, a removal. False where it is neither, or not well formed. */
+bool builder_on_order(struct keeper *keeper, struct wire_packet *packet);
+/* What was taken is served by now. */
+void builder_on_settled(struct keeper *keeper);
+/* Was it the builder's process? */
+bool builder_on_exit(struct keeper *keeper, pid_t pid, int status);
+/* The api is gone, or all ends: so does a build. Idempotent. */
+void builder_stop(struct keeper *keeper);
+/* At once, and waits for its end. */
+void builder_kill(struct keeper *keeper);
+
 /* ---- nursery.c ---- */
 bool nursery_start(struct keeper *keeper, struct error *err);
 bool nursery_send_template(struct keeper *keeper, const struct image *image, struct error *err);
+bool nursery_send_forget(struct keeper *keeper, const char *name, struct error *err);
 
 /* ---- service.c ---- */
 bool service_start_api(struct keeper *keeper, struct error *err);

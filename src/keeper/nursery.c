@@ -4,6 +4,7 @@
  * which it could neither map ids nor join the namespaces of its own sandboxes.
  */
 #include "base/fd.h"
+#include "base/log.h"
 #include "jail/ids.h"
 #include "jail/lockdown.h"
 #include "jail/mounts.h"
@@ -147,6 +148,13 @@ bool nursery_send_template(struct keeper *keeper, const struct image *image, str
 	return fd >= 0 && send_order(keeper, &order, sizeof(order), NURSERY_TEMPLATE, &fd, 1, err);
 }
 
+bool nursery_send_forget(struct keeper *keeper, const char *name, struct error *err)
+{
+	struct nursery_name order = { 0 };
+	snprintf(order.name, sizeof(order.name), "%s", name);
+	return send_order(keeper, &order, sizeof(order), NURSERY_FORGET, NULL, 0, err);
+}
+
 static bool map_and_release(struct keeper *keeper, int hold, struct error *err)
 {
 	char map[64];
@@ -187,8 +195,13 @@ bool nursery_start(struct keeper *keeper, struct error *err)
 {
 	if (!clone_warden(keeper, err) || !send_setup(keeper, err) || !send_layer(keeper, err))
 		return false;
-	LIST_EACH (&keeper->images, struct image, link, image)
-		if (!nursery_send_template(keeper, image, err))
+	LIST_EACH (&keeper->images, struct image, link, image) {
+		if (nursery_send_template(keeper, image, err))
+			continue;
+		if (!image->is_made)
 			return false;
+		log_error("template.unusable", NULL, err); /* it must not keep the others from serving */
+		images_drop(image);
+	}
 	return true;
 }

@@ -49,6 +49,7 @@ void reload_on_settled(struct keeper *keeper)
 	}
 	if (keeper->is_look_due)
 		reload_now(keeper);
+	builder_on_settled(keeper);
 }
 
 static void on_settle(struct loop_timer *timer)
@@ -67,12 +68,14 @@ static void on_change(struct loop_source *source, uint32_t events)
 
 bool reload_start(struct keeper *keeper, struct error *err)
 {
-	char cache[PATH_MAX], keys[PATH_MAX + 8];
+	char cache[PATH_MAX], made[MADE_FOLDER_SIZE], keys[PATH_MAX + 8];
 	int fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
 	snprintf(keys, sizeof(keys), "%s/keys", keeper->state.folder);
 	if (!images_folder(cache, sizeof(cache), err))
 		return false;
+	images_made_folder(keeper, made);
 	if (fd < 0 || inotify_add_watch(fd, cache, CHANGES | IN_ONLYDIR) < 0 ||
+		inotify_add_watch(fd, made, CHANGES | IN_ONLYDIR) < 0 ||
 		inotify_add_watch(fd, keys, CHANGES | IN_ONLYDIR) < 0) {
 		log_write(LOG_WARNING, "reload.blind", NULL,
 			"changes of templates and keys are seen only on SIGHUP: %s",

@@ -71,12 +71,13 @@ json_t *service_layers(const struct keeper *keeper)
 static json_t *templates_json(const struct keeper *keeper)
 {
 	static const char *const keys[] = { "name", "aliases", "languages", "description",
-		"size_bytes", "python_version", "created_at", "key" };
+		"size_bytes", "python_version", "created_at", "key", "base" };
 	json_t *templates = json_array();
 	LIST_EACH (&keeper->images, struct image, link, image) {
 		json_t *entry = image->about ? json_object() : NULL;
 		if (!entry)
 			continue;
+		json_object_set_new(entry, "made", json_boolean(image->is_made));
 		json_object_set_new(entry, "rootfs_path", json_string(strrchr(image->path, '/') + 1));
 		for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
 			json_t *value = json_object_get(image->about, keys[i]);
@@ -190,7 +191,8 @@ bool service_start_api(struct keeper *keeper, struct error *err)
 	close(ends[1]);
 	keeper->api.pid = MAX(pid, 0);
 	keeper->api.fd = ends[0];
-	return pid > 0 && cgroup_tree_put_own(&keeper->cgroups, pid, err);
+	/* One that does not read must not hold up the keeper. */
+	return pid > 0 && fd_set_nonblocking(ends[0], true) && cgroup_tree_put_own(&keeper->cgroups, pid, err);
 }
 
 bool service_send_config(struct keeper *keeper, struct error *err)

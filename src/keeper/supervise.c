@@ -96,8 +96,11 @@ static void on_child(struct keeper *keeper, struct child *child, uint16_t ready_
 			reload_on_settled(keeper);
 		return;
 	}
+	bool is_order = result == WIRE_GOT && child == &keeper->api && builder_on_order(keeper, &packet);
 	if (result == WIRE_GOT)
 		wire_packet_deinit(&packet);
+	if (is_order)
+		return;
 	loop_forget(&child->source); /* its exit does the rest */
 	kill_child(keeper, child);
 }
@@ -177,7 +180,7 @@ static void step_down(struct keeper *keeper)
 		if (!wire_send(keeper->warden.fd, &to_warden, sizeof(to_warden), NULL, 0, &err))
 			kill_child(keeper, &keeper->warden);
 		loop_timer_start(&keeper->loop, &keeper->timer, WARDEN_PATIENCE_MS, on_patience_over);
-	} else {
+	} else if (!keeper->build.pid) {
 		loop_stop(&keeper->loop);
 	}
 }
@@ -189,6 +192,8 @@ static void on_exit_of(struct keeper *keeper, struct child *child, const char *n
 	bool was_ready = child->is_ready;
 	child->pid = 0;
 	child->is_ready = false;
+	if (child == &keeper->api)
+		builder_stop(keeper);
 	if (keeper->is_stopping) {
 		step_down(keeper);
 		return;
@@ -228,6 +233,7 @@ static void on_signals(struct loop_source *source, uint32_t events)
 		if (is_end && !keeper->is_stopping) {
 			keeper->is_stopping = true;
 			log_write(LOG_INFO, "stopping", NULL, "signal %u", info.ssi_signo);
+			builder_stop(keeper);
 			step_down(keeper);
 		}
 	}
@@ -238,6 +244,9 @@ static void on_signals(struct loop_source *source, uint32_t events)
 			on_exit_of(keeper, &keeper->warden, "warden", status);
 		else if (pid == keeper->guard_pid)
 			on_guard_exit(keeper);
+		else if (builder_on_exit(keeper, pid, status) && keeper->is_stopping &&
+			!keeper->api.pid && !keeper->warden.pid)
+			step_down(keeper);
 	}
 }
 
@@ -271,6 +280,7 @@ bool supervise(struct keeper *keeper, struct error *err)
 		       reload_start(keeper, err) && start_missing(keeper, err) && loop_run(&keeper->loop, err);
 	kill_and_reap(keeper, &keeper->api);
 	kill_and_reap(keeper, &keeper->warden);
+	builder_kill(keeper);
 	if (is_good && keeper->is_failed) {
 		error_set(err, ERROR_INTERNAL, "given up: a process of the daemon does not stay alive");
 		return error_hint(err, "the lines above say why; `sandglass doctor` looks at the host");

@@ -45,6 +45,15 @@ static void handle_template(struct warden *warden, struct wire_packet *packet)
 	keeper_link_check_ready(warden);
 }
 
+static void handle_forget(struct warden *warden, struct wire_packet *packet)
+{
+	struct nursery_name order;
+	memcpy(&order, packet->bytes, sizeof(order));
+	order.name[sizeof(order.name) - 1] = '\0';
+	template_forget(warden, order.name);
+	keeper_link_check_ready(warden); /* it may have been the one that was waited for */
+}
+
 static void handle_api(struct warden *warden, struct wire_packet *packet)
 {
 	warden_set_api(warden, wire_packet_take(packet, 0));
@@ -69,6 +78,7 @@ static const struct order {
 	{ NURSERY_SETUP, false, sizeof(struct nursery_setup), handle_setup },
 	{ NURSERY_LAYER, true, sizeof(struct nursery_plain), handle_layer },
 	{ NURSERY_TEMPLATE, true, sizeof(struct nursery_template), handle_template },
+	{ NURSERY_FORGET, true, sizeof(struct nursery_name), handle_forget },
 	{ NURSERY_API, true, sizeof(struct nursery_plain), handle_api },
 	{ NURSERY_STOP, true, sizeof(struct nursery_plain), handle_stop },
 };

@@ -154,6 +154,15 @@ void template_unuse(struct template *template)
 		template_free(template);
 }
 
+/* No sandbox starts from it any more: it goes with its last one, and the unclaimed go now. */
+static void retire(struct template *template)
+{
+	template->is_replaced = true;
+	template_use(template); /* it must outlive the end of its pool */
+	pool_empty(template->warden, template);
+	template_unuse(template);
+}
+
 /* Those of its name that were there before it. */
 static void replace_former(struct template *template)
 {
@@ -162,10 +171,17 @@ static void replace_former(struct template *template)
 			return;
 		if (strcmp(former->about.name, template->about.name) != 0)
 			continue;
-		former->is_replaced = true;
-		template_use(former); /* it must outlive the end of its pool */
-		pool_empty(template->warden, former);
-		template_unuse(former);
+		retire(former);
+	}
+}
+
+void template_forget(struct warden *warden, const char *name)
+{
+	LIST_EACH (&warden->templates, struct template, link, template) {
+		if (strcmp(template->about.name, name) != 0)
+			continue;
+		template->is_forgotten = true;
+		retire(template);
 	}
 }
 
@@ -304,7 +320,7 @@ struct template *template_find(struct warden *warden, const char *name)
 {
 	struct template *found = NULL;
 	LIST_EACH (&warden->templates, struct template, link, template)
-		if (!strcmp(template->about.name, name) &&
+		if (!strcmp(template->about.name, name) && !template->is_forgotten &&
 			(!found || template->is_warm || !found->is_warm))
 			found = template;
 	return found;

@@ -17,6 +17,7 @@ struct template {
 	unsigned sandboxes;    /* that started from it */
 	struct list pool;      /* struct sandbox.pool_link: unclaimed ones */
 	bool is_replaced;      /* by a newer one of its name: goes with its last sandbox */
+	bool is_forgotten;     /* replaced by nothing: no sandbox starts from it any more */
 	pid_t zygote_pid;      /* 0: none running */
 	int zygote_fd;         /* owned; -1 */
 	struct loop_source source;
@@ -31,6 +32,8 @@ struct template {
  * the other's place once it is warm. */
 bool template_add(
 	struct warden *warden, const struct nursery_template *about, int mount_fd, struct error *err);
+/* All of that name are gone, or go with their last sandbox. */
+void template_forget(struct warden *warden, const char *name);
 /* What a new sandbox of that name starts from: the newest that is warm, else the newest. NULL. */
 struct template *template_find(struct warden *warden, const char *name);
 /* A sandbox starts from it; has ended. The latter may free a template that was replaced. */

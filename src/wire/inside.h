@@ -32,14 +32,18 @@
  * INSIDE_SWEEP     no descriptors; `session`: SIGKILL to every process of that session id (what a
  *                  dead kernel left behind), as seen inside.
  *
- * INSIDE_TERMINAL  [0] answer socket (SEQPACKET); `rows`, `columns`. A login shell on a terminal of
+ * INSIDE_TERMINAL  [0] answer socket (SEQPACKET); `rows`, `columns`; `path`: a text for
+ *                  `/bin/sh -c`, NUL-terminated, or "" for a login shell. It runs at a terminal of
  *                  its own. Answers: one `struct inside_handover` with the terminal's master end as
  *                  descriptor; then, if there was one, as for INSIDE_COMMAND. Its size is changed
- * and its hang-up made through the master; the shell's tree ends as a command's does.
+ *                  and its hang-up made through the master; the tree ends as a command's does.
+ *
  * INSIDE_CONNECT   [0] answer socket (SEQPACKET); `port`: one `struct inside_handover`, with a TCP
- * socket to 127.0.0.1 of the sandbox. It does not block, and may still be connecting. INSIDE_PORTS
- * [0] answer socket (SEQPACKET): one `struct inside_ports_answer`: the TCP ports on which somebody
- * listens for 127.0.0.1.
+ *                  socket to 127.0.0.1 of the sandbox. It does not block, and may still be
+ *                  connecting.
+ *
+ * INSIDE_PORTS     [0] answer socket (SEQPACKET): one `struct inside_ports_answer`: the TCP ports
+ * on which somebody listens for 127.0.0.1.
  *
  * A packet that is no request is dropped: its answer socket hangs up without an answer. Where there
  * is no process to serve a request the answer comes at once: start_error or os_error EAGAIN, or
@@ -84,7 +88,7 @@ struct inside_request {
 			uint16_t rows, columns; /* TERMINAL */
 		};
 	};
-	char path[INSIDE_PATH_SIZE]; /* file calls: absolute, NUL-terminated */
+	char path[INSIDE_PATH_SIZE]; /* file calls: absolute, NUL-terminated; TERMINAL: a command */
 };
 
 enum inside_clock {

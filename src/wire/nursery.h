@@ -2,7 +2,8 @@
  * Messages between keeper and warden, and the first words of zygotes and inits to the warden. All fixed
  * sizes, over SOCK_SEQPACKET. The keeper sends SETUP, then TEMPLATE and LAYER, then API; the warden
  * answers READY when every zygote is warm or has failed. A TEMPLATE later on, of a new name or a known
- * one, is answered by READY once more; one of a known name takes the place of the other when it is warm.
+ * one, is answered by READY once more; one of a known name takes the place of the other when it is warm. FORGET is not
+ * answered.
  */
 #ifndef WIRE_NURSERY_H
 #define WIRE_NURSERY_H
@@ -23,6 +24,7 @@ enum nursery_op {
 	NURSERY_TEMPLATE,   /* descriptors: [0] mount of the image */
 	NURSERY_API,        /* descriptors: [0] a fresh channel to a fresh api */
 	NURSERY_STOP,       /* end: kill all sandboxes, remove their groups, exit */
+	NURSERY_FORGET,     /* no sandbox starts from that template any more; it goes with its last one */
 	/* warden -> keeper */
 	NURSERY_READY = 64, /* all templates are warm, or have failed for good */
 };
@@ -52,6 +54,11 @@ struct nursery_template {
 	char preload[NURSERY_PRELOAD_SIZE];   /* modules to import, separated by blanks */
 	uint32_t languages;                   /* LANGUAGE_BIT of each that it has */
 	uint32_t reserved;
+};
+
+struct nursery_name { /* FORGET */
+	struct wire_header header;
+	char name[TEMPLATE_NAME_SIZE];
 };
 
 /* First packet of an init on its control socket, towards the warden. Descriptors, if it is ready: [0] the

@@ -1,4 +1,4 @@
-"""The command line of @pandastack/sdk, unmodified. `make check` runs it where it has installed that package:
+"""The command line of @pandastack/sdk and its templates, unmodified. `make check` runs it where it has installed that package:
 
     SANDGLASS_NODE_MODULES=FOLDER/node_modules pytest tests/e2e/npm_client.py
 """
@@ -90,3 +90,29 @@ def test_it_tells_preview_urls(run, box):
     box.exec("nohup python3 -m http.server 8123 --bind 127.0.0.1 >/dev/null 2>&1 &")
     wait_until(lambda: f"8123-{box.id}" in run("sandbox", "preview-urls", box.id), 20, "the port is told")
     assert f"9000-{box.id}" in run("sandbox", "preview-url", box.id, "--port", "9000")
+
+
+SCRIPT = """
+import { Client } from "@pandastack/sdk";
+const client = new Client();
+const context = { "requirements.txt": "sandglass-no-such-wheel-at-all==9.9\\n", "a/b \\u00e4.txt": "x" };
+const build = await client.templates.buildFromDockerfile({
+  name: "mine", dockerfile: "FROM base\\nCOPY . .\\nRUN pip install -r requirements.txt\\n", context });
+const lines = [];
+for await (const line of client.templates.buildLogs(build.id)) lines.push(line);
+let failed = "";
+try { await client.templates.waitForBuild(build.id, { intervalMs: 50 }); } catch (error) { failed = error.message; }
+let refused = 0;
+try { await client.templates.build({ name: "x", rootfs: new Blob(["x"]) }); } catch (error) { refused = error.statusCode; }
+console.log(JSON.stringify({ lines, failed, refused, builds: (await client.templates.builds()).length }));
+"""
+
+
+def test_the_library_builds_a_template_and_reads_its_log(environment, tmp_path):
+    (tmp_path / "node_modules").symlink_to(os.environ["SANDGLASS_NODE_MODULES"])
+    (tmp_path / "try.mjs").write_text(SCRIPT)
+    done = subprocess.run([os.environ.get("SANDGLASS_NODE", "node"), tmp_path / "try.mjs"], env=environment, capture_output=True, text=True, timeout=60 * PATIENCE)
+    assert done.returncode == 0, done.stderr
+    seen = json.loads(done.stdout)
+    assert seen["lines"][0] == "FROM base: base" and seen["lines"][-1].startswith("error: pip failed")
+    assert "pip failed" in seen["failed"] and seen["refused"] == 501 and seen["builds"] == 1

@@ -82,6 +82,19 @@ def test_a_followed_log_brings_old_and_new_lines(api, box):
     assert list(again) == []
 
 
+def test_a_log_begins_with_its_last_lines_where_that_is_asked_for(api, box):
+    box.exec("seq 1 500; echo aside >&2")
+    box.exec("seq 501 1000")
+    assert log_of(api, box, tail=2) == "999\n1000\n"
+    assert sorted(log_of(api, box, tail=502).splitlines()[:2]) == ["500", "aside"]
+    assert log_of(api, box, tail=501, stream="stdout").startswith("500\n501\n")
+    assert log_of(api, box, tail=1, stream="stderr") == "aside\n"
+    assert log_of(api, box, tail=0) == "" and log_of(api, box, tail=100_000) == log_of(api, box)
+    followed = iter(Events(api.get(f"/sandboxes/{box.id}/logs", params={"follow": "true", "tail": 1}, stream=True)))
+    box.exec("echo new")
+    assert [data["line"] for _, data in (next(followed), next(followed))] == ["1000\n", "new\n"]
+
+
 def test_the_first_bytes_of_a_followed_log_are_a_comment(api, box, daemon):
     with api.get(f"/sandboxes/{box.id}/logs?follow=1", stream=True) as answer:
         assert answer.headers["Content-Type"] == "text/event-stream; charset=utf-8"
@@ -107,7 +120,7 @@ def test_a_quiet_log_does_not_end(box):
 
 
 def test_odd_queries_are_refused_by_name(api, box):
-    for path, name in (("logs?stream=all", "stream"), ("logs?follow=maybe", "follow"), ("events?tail=-1", "tail"), ("events?since=x", "since")):
+    for path, name in (("logs?stream=all", "stream"), ("logs?tail=few", "tail"), ("logs?follow=maybe", "follow"), ("events?tail=-1", "tail"), ("events?since=x", "since")):
         refused = api.get(f"/sandboxes/{box.id}/{path}")
         assert refused.status_code == 400 and f"'{name}'" in refused.json()["error"]
 

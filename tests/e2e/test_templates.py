@@ -1,4 +1,4 @@
-"""Templates over the API, and one that is built while the daemon runs."""
+"""Templates over the API, and one that is built on the host while the daemon runs. Builds over the API: test_builds.py."""
 
 from __future__ import annotations
 
@@ -83,15 +83,6 @@ def test_a_template_cannot_be_deleted_over_the_api(daemon):
     assert "base" in names(daemon)
 
 
-def test_there_are_no_builds_and_asking_for_one_says_where_to(daemon):
-    assert ask(daemon, "GET", "/templates/builds").json() == []
-    for path in ("/templates/builds/0011", "/templates/builds/0011/logs?follow=1"):
-        assert ask(daemon, "GET", path).json()["code"] == "build.not_found"
-    for body in ({"data": {"name": "x", "dockerfile": "FROM scratch"}}, {"files": {"Dockerfile": b"x" * 300000}, "data": {"name": "x"}}):
-        answer = ask(daemon, "POST", "/templates/build", **body)
-        assert answer.status_code == 501 and "sandglass template build" in answer.json()["hint"]
-
-
 def test_the_clients_own_calls_work(client):
     from pandastack import BadRequestError, NotFoundError, ServerError
 
@@ -101,7 +92,7 @@ def test_the_clients_own_calls_work(client):
     with pytest.raises(NotFoundError):
         client.templates.get("none")
     with pytest.raises(ServerError):
-        client.templates.build_from_dockerfile("mine", "FROM scratch")
+        client.templates.register("mine", "registry.example/image:1")
 
 
 # ---- while the daemon runs ----

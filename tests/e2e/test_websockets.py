@@ -106,6 +106,22 @@ def test_a_size_that_is_none_is_refused_by_name(open_socket, query):
     assert query.split("=")[0] in json.loads(refused.value.body)["error"]
 
 
+@pytest.mark.parametrize("query", ["cmd=", "cmd=a%00b", "cmd=" + "x" * 4096])
+def test_a_command_that_a_terminal_cannot_have_is_refused(open_socket, query):
+    with pytest.raises(Refused, match="400") as refused:
+        open_socket(f"/exec/pty?{query}")
+    assert "cmd" in json.loads(refused.value.body)["error"]
+
+
+def test_a_command_runs_at_a_terminal_in_place_of_the_shell(open_socket):
+    shell = open_socket("/exec/pty?rows=31&cols=99&cmd=tty%20%3E%2Fdev%2Fnull%20%26%26%20stty%20size%3B%20exit%205")
+    assert shell.receive() == b"31 99\r\n"
+    assert shell.receive_json()["exit"] == 5
+    longest = "echo " + "y" * 4090
+    shell = open_socket(f"/exec/pty?cmd={longest}".replace(" ", "%20"))
+    shell.receive_until(b"y" * 4090)
+
+
 # ---------------------------------------------------------------- frames
 
 

@@ -18,8 +18,18 @@ ENVIRONMENT = {
     "EDITOR": "true", "VISUAL": "true", "GIT_EDITOR": "true",
     "MPLBACKEND": "agg",
 }
+IMAGE_ENVIRONMENT = "/usr/share/sandglass/environment"  # what the template's ENV lines set; see src/jail/environment.h
 SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"
 OWN_FOLDER = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+def read_image_environment() -> dict[str, str]:
+    try:
+        with open(IMAGE_ENVIRONMENT, encoding="utf-8", newline="\n") as file:
+            pairs = [line.rstrip("\n").partition("=") for line in file]
+    except FileNotFoundError:
+        return {}
+    return {name: value for name, equals, value in pairs if equals}
 
 
 def set_environment(home: str, cpus: int) -> None:
@@ -27,6 +37,7 @@ def set_environment(home: str, cpus: int) -> None:
     os.environ.update(ENVIRONMENT)
     os.environ.update(HOME=home, PATH=f"{home}/.local/bin:{SYSTEM_PATH}",
                       OPENBLAS_NUM_THREADS=str(cpus), OMP_NUM_THREADS=str(cpus))
+    os.environ.update(read_image_environment())
     time.tzset()
 
 

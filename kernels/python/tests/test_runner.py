@@ -1,5 +1,6 @@
 """What a cell may rely on, one sentence a test. See harness.py for where the kernels run."""
 import base64
+import importlib
 import json
 import os
 import select
@@ -699,6 +700,15 @@ def test_the_environment_is_exactly_the_promised_one(kernel):
         "HOME": home, "USER": "user", "LOGNAME": "user", "SHELL": "/bin/bash", "LANG": "C.UTF-8", "TZ": "UTC", "PATH": f"{home}/.local/bin:/usr/local/bin:/usr/bin:/bin", "TERM": "dumb",
         "PAGER": "cat", "GIT_PAGER": "cat", "EDITOR": "true", "VISUAL": "true", "GIT_EDITOR": "true", "MPLBACKEND": "agg", "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
     assert kernel.run("import os\nos.getcwd()").text == repr(kernel.how["workspace"])
+
+
+def test_what_a_template_sets_is_read_line_by_line(monkeypatch, tmp_path):
+    monkeypatch.syspath_prepend(KERNELS)
+    surroundings = importlib.import_module("sandglass_kernel.surroundings")
+    monkeypatch.setattr(surroundings, "IMAGE_ENVIRONMENT", str(tmp_path / "environment"))
+    assert surroundings.read_image_environment() == {}
+    (tmp_path / "environment").write_text("A=1\nB=two words = ä\nEMPTY=\nodd\n")
+    assert surroundings.read_image_environment() == {"A": "1", "B": "two words = ä", "EMPTY": ""}
 
 
 def test_text_is_utf8_everywhere(kernel):

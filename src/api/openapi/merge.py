@@ -12,7 +12,7 @@ A table may have:
     id, summary, text    how the operation is called, in a word, a line and as much as it takes
     names                what the "{}" and "*" of the pattern stand for, in order: parameters of api.toml
     query, headers       further parameters of api.toml
-    body                 a schema; body_required; body_type if it is no JSON
+    body                 a schema; body_required; body_type, or body_types, if it is no JSON
     answers              by status: text, and schema or types (by media type) where there is a body
     errors               codes, or "@group" of api.toml; what every route may answer is added by itself
     passes               what a server in the sandbox answers is passed on: any status, any type
@@ -215,10 +215,10 @@ def parameters_of(names: list[str], parameters: dict) -> list[dict]:
 
 
 def body_of(about: dict, schemas: dict) -> dict:
-    media = about.get("body_type", "application/json")
+    types = about.get("body_types", [about.get("body_type", "application/json")])
     schema = {"$ref": reference(about["body"], schemas)} if "body" in about else {}
     shown: dict = {"schema": schema} if schema else {}
-    return {"required": about.get("body_required", False), "content": {media: shown}}
+    return {"required": about.get("body_required", False), "content": {media: shown for media in types}}
 
 
 def security_of(route: Route) -> list[dict]:
