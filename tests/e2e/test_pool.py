@@ -12,6 +12,7 @@ import pytest
 import requests
 from boxes import Box
 from daemon import PATIENCE, Daemon, DaemonError, wait_until
+from test_templates import Cache
 
 MIB = 1 << 20
 PID = {
@@ -320,6 +321,26 @@ def test_the_pool_goes_with_its_warden_and_a_new_one_fills_its_own(pooled):
     assert len(inits(daemon)) == 2 and not inits(daemon) & {p.pid for p in family}
     wait_until(lambda: census.control_groups(daemon) == groups, 10, "no control group of the former pool is left")
     assert create(daemon).kernel().said("print(1)") == "1\n"
+
+
+def test_a_rebuilt_template_has_a_pool_of_its_own_and_the_former_ones_is_gone(own_daemon, tmp_path):
+    cache = Cache(tmp_path)
+    cache.put("first")
+    daemon = own_daemon(config={"pool": 2, "templates": ["first"]}, env={"SANDGLASS_CACHE": str(tmp_path)})
+    daemon.wait_for_pool()
+    box = create(daemon)
+    kernel = box.kernel()
+    kernel.said("kept = 1")
+    daemon.wait_for_pool()
+    former = inits(daemon) - set(members(box.id))
+    cache.put("first", description="as it is now", preload=["json"])
+    wait_until(lambda: not former & inits(daemon), 30, "what stood ready of the former is gone")
+    daemon.wait_for_pool()
+    taken = create(daemon)
+    assert taken.kernel().said("print(2)") == "2\n" and daemon.events("sandbox.started")[-1]["message"].endswith("from the pool")
+    assert kernel.said("print(kept)") == "1\n" and not daemon.events("template.gone")
+    box.kill()
+    wait_until(lambda: daemon.events("template.gone"), 10, "the former image goes with its last sandbox")
 
 
 @pytest.mark.parametrize("end", ["stop", "kill"])
