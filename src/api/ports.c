@@ -190,10 +190,9 @@ static void take_census(struct call *call, uint16_t only)
 		return answer_error(call, &err);
 	}
 	*census = (struct census){ .call = call, .api = call->api, .answer.fd = -1, .only = only };
-	if (!guest_enter(&census->guest, call->sandbox, on_sandbox_end, &err) ||
+	if (!guest_look(&census->guest, call->sandbox, on_sandbox_end, &err) ||
 		!ask(census, call->sandbox, &err))
 		return fail(census, &err);
-	census->guest.is_looking = true;
 	call->state = census;
 	call->on_gone = on_gone;
 	loop_timer_start(&call->api->loop, &census->patience, PATIENCE_MS, on_patience);
