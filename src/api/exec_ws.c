@@ -285,7 +285,7 @@ static struct channel *channel_new(struct call *call, struct error *err)
 	memcpy(channel->key, key->hash, sizeof(channel->key));
 	memcpy(channel->sandbox, call->sandbox->text, sizeof(channel->sandbox));
 	snprintf(channel->owner, sizeof(channel->owner), "%s", call->owner);
-	if (guest_look(&channel->guest, call->sandbox, on_sandbox_end, err)) {
+	if (guest_look_from_outside(&channel->guest, call->sandbox, on_sandbox_end, err)) {
 		channel->socket = websocket_accept(call->request, &socket_owner, channel);
 		if (channel->socket)
 			return channel;

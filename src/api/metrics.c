@@ -174,7 +174,7 @@ void metrics_sandbox(struct call *call)
 		return answer_error(call, &err);
 	}
 	measuring->call = call;
-	if (!guest_look(&measuring->guest, call->sandbox, on_sandbox_end, &err))
+	if (!guest_look_from_outside(&measuring->guest, call->sandbox, on_sandbox_end, &err))
 		return answer_error(call, &err);
 	call->state = measuring;
 	call->on_gone = on_gone;

@@ -190,7 +190,7 @@ static void take_census(struct call *call, uint16_t only)
 		return answer_error(call, &err);
 	}
 	*census = (struct census){ .call = call, .api = call->api, .answer.fd = -1, .only = only };
-	if (!guest_look_inside(&census->guest, call->sandbox, on_sandbox_end, &err) ||
+	if (!guest_look(&census->guest, call->sandbox, on_sandbox_end, &err) ||
 		!ask(census, call->sandbox, &err))
 		return fail(census, &err);
 	call->state = census;

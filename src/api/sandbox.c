@@ -349,7 +349,7 @@ bool guest_enter(
 	       enter(guest, sandbox, &sandbox->busy, on_end, err);
 }
 
-bool guest_look(
+bool guest_look_from_outside(
 	struct guest *guest, struct sandbox *sandbox, guest_on_end on_end, struct error *err)
 {
 	if (!enter(guest, sandbox, &sandbox->looking, on_end, err))
@@ -358,10 +358,11 @@ bool guest_look(
 	return true;
 }
 
-bool guest_look_inside(
+bool guest_look(
 	struct guest *guest, struct sandbox *sandbox, guest_on_end on_end, struct error *err)
 {
-	return sandbox_takes_work(sandbox, err) && guest_look(guest, sandbox, on_end, err);
+	return sandbox_takes_work(sandbox, err) &&
+	       guest_look_from_outside(guest, sandbox, on_end, err);
 }
 
 void guest_leave(struct guest *guest)

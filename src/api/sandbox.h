@@ -125,12 +125,11 @@ void sandbox_write_expiry(const struct sandbox *sandbox, struct writer *writer);
 /* False and err where it takes no more, or is paused (sandbox.not_running). */
 bool guest_enter(
 	struct guest *guest, struct sandbox *sandbox, guest_on_end on_end, struct error *err);
-/* As guest_enter, for what works on nothing inside: it is no use, keeps no sandbox from being idle,
- * and may be made of a paused one. */
+/* For what only looks: it is no use, and does not put the sandbox's end off. */
 bool guest_look(
 	struct guest *guest, struct sandbox *sandbox, guest_on_end on_end, struct error *err);
-/* As guest_look, for what init has to be asked: refused while it is paused. */
-bool guest_look_inside(
+/* The same, of what works on nothing inside: it may be of a paused one, too. */
+bool guest_look_from_outside(
 	struct guest *guest, struct sandbox *sandbox, guest_on_end on_end, struct error *err);
 void guest_leave(struct guest *guest); /* idempotent */
 

@@ -139,7 +139,7 @@ static bool enter(struct transfer *transfer, struct error *err)
 {
 	struct sandbox *sandbox = transfer->call->sandbox;
 	return transfer->kind->is_looking
-		       ? guest_look_inside(&transfer->guest, sandbox, on_sandbox_end, err)
+		       ? guest_look(&transfer->guest, sandbox, on_sandbox_end, err)
 		       : guest_enter(&transfer->guest, sandbox, on_sandbox_end, err);
 }
 
