@@ -112,6 +112,8 @@ static bool fill(struct template *template)
 static void on_due(struct loop_timer *timer)
 {
 	struct warden *warden = CONTAINER_OF(timer, struct warden, pool_timer);
+	if (!is_on(warden))
+		return; /* told to stop meanwhile: one more would never be ended */
 	if (is_busy(warden)) {
 		pool_wake(warden);
 		return;

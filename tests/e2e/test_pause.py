@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import http.client
-import json
 import os
 import signal
 import threading
@@ -149,17 +147,16 @@ def test_a_command_that_runs_on_after_the_pause_still_meets_its_limit(boxes):
 def test_cells_that_wait_in_line_begin_after_resume(boxes):
     box = boxes()
     kernel = box.kernel()
-    first = later(lambda: kernel.run("import time\nopen('/workspace/begun', 'w').close()\ntime.sleep(0.3)\n1"))
+    code = "import os, time\nopen('/workspace/begun', 'w').close()\nwhile not os.path.exists('/workspace/go'):\n    time.sleep(0.01)\n1"
+    first = later(lambda: kernel.run(code))
     begun(box, "/workspace/begun")
-    # Sent whole before the pause is, so it waits in line when that comes.
-    second = http.client.HTTPConnection(box.daemon.url.removeprefix("http://"), timeout=60 * PATIENCE)
-    path = f"/v1/sandboxes/{box.id}/repl/sessions/{kernel.id}/run"
-    headers = {"Authorization": f"Bearer {box.daemon.key}", "Content-Type": "application/json"}
-    second.request("POST", path, json.dumps({"code": "2"}), headers)
+    second = later(lambda: kernel.run("2"))
+    wait_until(lambda: [run["state"] for run in box.request("GET", "/runs")["runs"]] == ["running", "queued"], 20, "one runs and one waits")
     pause(box)
     resume(box)
+    box.write("/workspace/go", "")
     assert first()["results"][0]["text/plain"] == "1"
-    assert json.load(second.getresponse())["results"][0]["text/plain"] == "2"
+    assert second()["results"][0]["text/plain"] == "2"
 
 
 def test_background_processes_stand_still(boxes):
