@@ -3,7 +3,8 @@
  *
  * park(fd) is where a warmed Python stops being Python: a loop in C that takes requests from the warden
  * and clones itself into sandboxes that stand ready. It returns only in a child, which by then has joined
- * the sandbox's namespaces and lost every power; what it returns is the number of cores of the share.
+ * the sandbox's namespaces and lost every power; what it returns is the number of cores of the share, and
+ * whether somebody waits.
  *
  * Why raw clone3 and not fork: CLONE_PARENT makes the warden the kernel's parent, and no Python hook
  * runs in the zygote. What fork() of the C library would have mended is mended here: the thread id in
@@ -154,23 +155,22 @@ static void answer(const struct zygote *zygote, uint32_t serial, pid_t pid, int 
 		_exit(0); /* no warden, no zygote */
 }
 
-/* Serves the warden; returns the share's cores in a child. */
-static uint32_t serve(struct zygote *zygote)
+/* Serves the warden; returns in a child, with what was asked of it. */
+static void serve(struct zygote *zygote, struct nursery_kernel_request *ret_request)
 {
 	for (;;) {
 		struct wire_packet packet;
-		struct nursery_kernel_request request;
 		if (wire_receive(zygote->control_fd, &packet, NULL) != WIRE_GOT)
 			_exit(0);
-		if (packet.size != sizeof(request) || packet.fd_count < REQUEST_FDS_FIXED + 1)
+		if (packet.size != sizeof(*ret_request) || packet.fd_count < REQUEST_FDS_FIXED + 1)
 			_exit(73);
-		memcpy(&request, packet.bytes, sizeof(request));
-		pid_t pid = make_kernel(zygote, &packet, &request);
+		memcpy(ret_request, packet.bytes, sizeof(*ret_request));
+		pid_t pid = make_kernel(zygote, &packet, ret_request);
 		if (pid == 0)
-			return request.cpus;
+			return;
 		int os_error = pid < 0 ? errno : 0;
 		wire_packet_deinit(&packet);
-		answer(zygote, request.serial, pid, os_error);
+		answer(zygote, ret_request->serial, pid, os_error);
 	}
 }
 
@@ -212,7 +212,9 @@ static PyObject *park(PyObject *module, PyObject *arguments)
 		return NULL;
 	}
 	answer(&zygote, 0, 0, 0);
-	return PyLong_FromUnsignedLong(serve(&zygote));
+	struct nursery_kernel_request request;
+	serve(&zygote, &request);
+	return Py_BuildValue("(II)", request.cpus, request.is_standby);
 }
 
 static PyObject *flush_stdio(PyObject *module, PyObject *arguments)
@@ -223,8 +225,8 @@ static PyObject *flush_stdio(PyObject *module, PyObject *arguments)
 
 static PyMethodDef methods[] = {
 	{ "park", park, METH_VARARGS,
-		"park(fd) -> int\n\nServe the warden on fd; returns in a new kernel only: the cores of "
-		"its share." },
+		"park(fd) -> (int, int)\n\nServe the warden on fd; returns in a new kernel only: the "
+		"cores of its share, and whether it is made ahead of time." },
 	{ "flush_stdio", flush_stdio, METH_NOARGS, "Write out what the C library holds back." },
 	{ NULL, NULL, 0, NULL },
 };

@@ -4,7 +4,8 @@
 
 Imports and uses once the modules named, then hands itself over to a loop in C, _sandglass.park, in which no Python
 runs. That call returns only in a child: a new kernel, already inside its sandbox, without privileges, with its own
-descriptors 0 to 3. What it returns is the number of processors of the kernel's share.
+descriptors 0 to 3. What it returns is the number of processors of the kernel's share, and whether the kernel is made
+ahead of time.
 """
 import gc
 import os
@@ -23,5 +24,5 @@ sys.argv[1:] = []
 warming.check(allowed=(0, 1, 2, CONTROL))
 gc.collect()
 gc.freeze()
-cpus = _sandglass.park(CONTROL)
-runner.main(CONTROL, cpus if isinstance(cpus, int) and cpus > 0 else 1)
+cpus, is_early = _sandglass.park(CONTROL)
+runner.main(CONTROL, max(cpus, 1), is_early=bool(is_early))

@@ -33,7 +33,7 @@ struct guest {
 	struct sandbox *sandbox; /* NULL when it is in none */
 	guest_on_end on_end;     /* has to leave; may free itself */
 	guest_on_pause on_pause; /* NULL, or set after guest_enter; may not leave */
-	bool is_looking;         /* that is no use: its end does not begin the idle time anew */
+	bool is_looking;         /* that is no use: set by guest_look, never later */
 };
 
 struct sandbox {

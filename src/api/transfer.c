@@ -135,13 +135,19 @@ static bool ask(struct transfer *transfer, uint64_t size, struct error *err)
 	return is_asked;
 }
 
+static bool enter(struct transfer *transfer, struct error *err)
+{
+	struct sandbox *sandbox = transfer->call->sandbox;
+	return transfer->kind->is_looking
+		       ? guest_look(&transfer->guest, sandbox, on_sandbox_end, err)
+		       : guest_enter(&transfer->guest, sandbox, on_sandbox_end, err);
+}
+
 static bool begin(struct transfer *transfer, uint64_t size, struct error *err)
 {
 	if (!read_path(transfer, err) || !api_take_descriptors(transfer->api, 1, err))
 		return false;
-	bool is_in = (transfer->kind->is_looking ? guest_look : guest_enter)(
-		&transfer->guest, transfer->call->sandbox, on_sandbox_end, err);
-	if (!is_in || !ask(transfer, size, err)) {
+	if (!enter(transfer, err) || !ask(transfer, size, err)) {
 		if (transfer->socket.fd < 0)
 			api_return_descriptors(transfer->api, 1);
 		return false;

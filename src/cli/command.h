@@ -51,6 +51,8 @@ int preview_command(int argc, char **argv);
 int command_fail(const char *command, const struct error *err);
 /* The same with a pointer to the command's help; returns EXIT_MISUSED. */
 int command_misused(const char *command, const char *format, ...) PRINTF_LIKE(2, 3);
+/* How JSON is printed: real numbers as exactly as the API gives them. */
+#define COMMAND_JSON JSON_REAL_PRECISION(6)
 /* Takes the JSON and prints it as one document; returns the exit status. */
 int command_print_json(const char *command, json_t *json);
 /* All is said: EXIT_OK, or what went wrong with standard output. */

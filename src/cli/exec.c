@@ -18,13 +18,14 @@
 #include <string.h>
 
 #define LONGEST_S 86400
+#define SILENCE_S 60L                /* the daemon says something every 10 s */
 #define TEXT_LIMIT ((size_t)1 << 20) /* the API's */
 #define INPUT_PATH "/tmp/.input-%s"
 
 struct exec {
 	const char *state, *folder;
 	bool has_input, has_terminal, is_json;
-	int64_t timeout_s;
+	int64_t timeout_s; /* 0: not given */
 	struct daemon daemon;
 	char id[SANDBOX_ID_TEXT];
 	struct buf text; /* owned: for the shell inside */
@@ -113,8 +114,8 @@ static json_t *make_body(struct exec *exec, struct error *err)
 {
 	json_t *text = json_stringn(exec->text.bytes, exec->text.size);
 	if (text)
-		return json_pack(
-			"{s:o, s:I}", "cmd", text, "timeout_seconds", (json_int_t)exec->timeout_s);
+		return json_pack("{s:o, s:I}", "cmd", text, "timeout_seconds",
+			(json_int_t)(exec->timeout_s ? exec->timeout_s : LONGEST_S));
 	error_set(err, ERROR_INVALID, "the command is not UTF-8 text");
 	return NULL;
 }
@@ -139,7 +140,8 @@ static bool stream(struct exec *exec, json_t *body, struct error *err)
 		.body = body,
 		.stop_fd = -1,
 		.on_bytes = on_bytes,
-		.on_bytes_data = &events };
+		.on_bytes_data = &events,
+		.silence_s = SILENCE_S };
 	bool is_good = http_call(exec->daemon.client, &call, &answer, err) &&
 		       check_end(exec, &answer, err);
 	http_answer_deinit(&answer);
@@ -165,16 +167,20 @@ static bool print_whole(struct exec *exec, json_t *body, struct error *err)
 	return is_good;
 }
 
+static bool write_text(struct exec *exec, int count, char **words, struct error *err)
+{
+	struct buf *text = &exec->text;
+	bool is_good = !exec->folder ||
+		       (buf_append_text(text, "cd ") && shell_text_word(text, exec->folder) &&
+			       buf_append_text(text, " && "));
+	return (is_good && shell_text_exec(text, count, words) && buf_text(text)) ||
+	       error_set(err, ERROR_INVALID, "the command is longer than 1 MiB");
+}
+
 static bool run_plain(struct exec *exec, int count, char **words, struct error *err)
 {
-	if (exec->has_input && !send_input(exec, err))
+	if ((exec->has_input && !send_input(exec, err)) || !write_text(exec, count, words, err))
 		return false;
-	if (exec->folder && !(buf_append_text(&exec->text, "cd ") &&
-				    shell_text_word(&exec->text, exec->folder) &&
-				    buf_append_text(&exec->text, " && ")))
-		return error_set(err, ERROR_INVALID, "the name of the folder is too long");
-	if (!shell_text_exec(&exec->text, count, words))
-		return error_set(err, ERROR_INVALID, "the command is longer than 1 MiB");
 	json_t *body = make_body(exec, err);
 	bool is_good =
 		body && (exec->is_json ? print_whole(exec, body, err) : stream(exec, body, err));
@@ -186,12 +192,8 @@ static bool run_plain(struct exec *exec, int count, char **words, struct error *
 
 static bool run_at_terminal(struct exec *exec, int count, char **words, struct error *err)
 {
-	if (exec->folder && !(buf_append_text(&exec->text, "cd ") &&
-				    shell_text_word(&exec->text, exec->folder) &&
-				    buf_append_text(&exec->text, " && ")))
-		return error_set(err, ERROR_INVALID, "the name of the folder is too long");
-	if (!shell_text_exec(&exec->text, count, words) || !buf_text(&exec->text))
-		return error_set(err, ERROR_INVALID, "the command is too long");
+	if (!write_text(exec, count, words, err))
+		return false;
 	return terminal_run(&exec->daemon, exec->id, exec->text.bytes, &exec->status, err);
 }
 
@@ -216,7 +218,7 @@ static int perform(struct exec *exec, const char *word, int count, char **words)
 
 int exec_command(int argc, char **argv)
 {
-	struct exec exec = { .timeout_s = LONGEST_S };
+	struct exec exec = { .timeout_s = 0 };
 	const struct option_spec specs[] = { OPTION_STATE(&exec.state), OPTION_JSON(&exec.is_json),
 		{ "interactive", 'i', OPTION_FLAG, &exec.has_input },
 		{ "tty", 't', OPTION_FLAG, &exec.has_terminal },
@@ -235,5 +237,8 @@ int exec_command(int argc, char **argv)
 		return command_misused("exec", "give the ID of a sandbox and a command");
 	if (exec.has_terminal && exec.is_json)
 		return command_misused("exec", "a terminal's output is no JSON: give -t or --json");
+	if (exec.has_terminal && exec.timeout_s)
+		return command_misused(
+			"exec", "a terminal has no time limit: give -t or --timeout");
 	return perform(&exec, argv[first], count, words);
 }

@@ -136,9 +136,14 @@ static bool print_of_one(struct happenings *happenings, struct error *err)
 	return true;
 }
 
+struct happening {
+	json_t *event; /* not owned */
+};
+
 static int by_time(const void *a, const void *b)
 {
-	const json_t *one = *(json_t *const *)a, *other = *(json_t *const *)b;
+	const json_t *one = ((const struct happening *)a)->event;
+	const json_t *other = ((const struct happening *)b)->event;
 	int order = strcmp(text_of(one, "time"), text_of(other, "time"));
 	json_int_t one_id = json_integer_value(json_object_get(one, "id"));
 	json_int_t other_id = json_integer_value(json_object_get(other, "id"));
@@ -152,17 +157,17 @@ static json_t *merge(const struct http_get *gets, size_t count)
 	json_t *event, *merged = json_array();
 	for (size_t i = 0; i < count; i++)
 		total += json_array_size(json_object_get(gets[i].json, "events"));
-	cleanup_free json_t **sorted = calloc(total + 1, sizeof(*sorted));
+	cleanup_free struct happening *sorted = calloc(total + 1, sizeof(*sorted));
 	for (size_t i = 0; sorted && i < count; i++) {
 		json_array_foreach(json_object_get(gets[i].json, "events"), k, event)
 		{
-			sorted[n++] = event;
+			sorted[n++].event = event;
 		}
 	}
 	if (sorted)
 		qsort(sorted, n, sizeof(*sorted), by_time);
 	for (size_t i = 0; i < n; i++)
-		json_array_append(merged, sorted[i]);
+		json_array_append(merged, sorted[i].event);
 	return merged;
 }
 

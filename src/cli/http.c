@@ -60,11 +60,11 @@ static size_t on_bytes(char *bytes, size_t one, size_t size, void *data)
 {
 	struct http_body *body = data;
 	long status = 0;
-	body->heard_ms = clock_monotonic_ms();
 	curl_easy_getinfo(body->easy, CURLINFO_RESPONSE_CODE, &status);
 	bool is_taken = status == 200 && body->call->on_bytes
 				? body->call->on_bytes(body->call->on_bytes_data, bytes, one * size)
 				: buf_append(&body->buf, bytes, one * size);
+	body->heard_ms = clock_monotonic_ms(); /* taking it may have lasted: who reads us is slow */
 	return is_taken ? one * size : 0;
 }
 

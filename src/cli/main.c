@@ -40,7 +40,7 @@ int command_misused(const char *command, const char *format, ...)
 int command_print_json(const char *command, json_t *json)
 {
 	if (json)
-		json_dumpf(json, stdout, JSON_INDENT(2));
+		json_dumpf(json, stdout, JSON_INDENT(2) | COMMAND_JSON);
 	putchar('\n');
 	json_decref(json);
 	return command_end(command);

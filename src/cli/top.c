@@ -159,7 +159,7 @@ static void print_document(const struct survey *survey)
 					     "metrics", survey->entries[i].metrics));
 	json_t *document =
 		json_pack("{s:I, s:o}", "time_ms", (json_int_t)clock_wall_ms(), "sandboxes", all);
-	json_dumpf(document, stdout, JSON_COMPACT);
+	json_dumpf(document, stdout, JSON_COMPACT | COMMAND_JSON);
 	putchar('\n');
 	json_decref(document);
 }

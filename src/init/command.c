@@ -169,8 +169,8 @@ static void execute(const struct command *command)
 	char *const arguments[] = { "/bin/sh", "-c", command->argument, NULL };
 	if (command->argument)
 		execve(arguments[0], arguments,
-			environment_with_image(command->slave_fd < 0 ? user_environment
-								     : terminal_environment));
+			environment_with_image(
+				command->slave_fd < 0 ? user_environment : terminal_environment));
 	for (size_t i = 0; !command->argument && i < ARRAY_SIZE(shells); i++)
 		execve(shells[i][0], shells[i], environment_with_image(terminal_environment));
 }

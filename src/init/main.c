@@ -7,7 +7,7 @@
  * the system call filter is last.
  *
  * Arguments: template, bytes of files, inodes, number of cgroup descriptors, layers to do without. Descriptors: 3 control
- * socket, 4... cgroup.procs files of the work group.
+ * socket, 4... the files by which commands enter the work group.
  */
 #include "base/fd.h"
 #include "init/serve.h"
@@ -27,7 +27,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 
 #define CONTROL_FD 3
@@ -91,10 +90,10 @@ static bool reopen_cgroups(unsigned count, int *ret_fds, struct error *err)
 	return true;
 }
 
-static bool enter(
-	const struct mounts_sandbox *sandbox, unsigned cgroups, int *ret_fds, struct error *err)
+static bool enter(const struct mounts_sandbox *sandbox, unsigned cgroups, int *ret_fds,
+	int *ret_files, struct error *err)
 {
-	return mounts_enter_sandbox(sandbox, err) && process_close_standard(true, err) &&
+	return mounts_enter_sandbox(sandbox, ret_files, err) && process_close_standard(true, err) &&
 	       (sethostname("sandglass", 9) == 0 ||
 		       error_from_os(err, errno, "cannot set the host name")) &&
 	       net_loopback_only("/proc", err) && write_sysctls(err) && mounts_close_proc(err) &&
@@ -105,14 +104,15 @@ static bool enter(
 	       lockdown_not_dumpable(err) && lockdown_no_new_privileges(err) && seccomp_apply(err);
 }
 
-static void tell(const struct error *err)
+/* With `files` (not -1): the file system that the warden may resize as long as nothing runs here. */
+static void tell(const struct error *err, int files)
 {
 	struct nursery_init_ready ready = { .is_ready = err == NULL };
 	if (err) {
 		snprintf(ready.message, sizeof(ready.message), "%s", err->message);
 		snprintf(ready.hint, sizeof(ready.hint), "%s", err->hint);
 	}
-	send(CONTROL_FD, &ready, sizeof(ready), MSG_NOSIGNAL);
+	wire_send(CONTROL_FD, &ready, sizeof(ready), &files, files >= 0 ? 1 : 0, NULL);
 }
 
 /* A command is a copy of init until it is exec'd, so it is dumpable only for the moment that the score
@@ -151,15 +151,17 @@ int main(int count, char **arguments)
 		.files_bytes = strtoull(arguments[2], NULL, 10),
 		.inodes = (uint32_t)strtoul(arguments[3], NULL, 10),
 	};
+	cleanup_close int files = -1;
 	config.cgroup_count = (unsigned)strtoul(arguments[4], NULL, 10);
 	if (config.cgroup_count > ARRAY_SIZE(config.cgroup_fds) ||
-		!enter(&sandbox, config.cgroup_count, config.cgroup_fds, &err)) {
-		tell(&err);
+		!enter(&sandbox, config.cgroup_count, config.cgroup_fds, &files, &err)) {
+		tell(&err, -1);
 		return 1;
 	}
 	fcntl(CONTROL_FD, F_SETFD, FD_CLOEXEC);
 	signal(SIGPIPE, SIG_IGN);
-	tell(NULL);
+	tell(NULL, files);
+	fd_close(&files);
 	serve(&config, &err);
 	return 1;
 }

@@ -15,7 +15,7 @@
 struct serve_config {
 	int control_fd; /* SEQPACKET: `struct inside_request` and descriptors; becomes non-blocking
 			 */
-	int cgroup_fds[SERVE_CGROUPS]; /* cgroup.procs of the work cgroup, opened by init's own uid
+	int cgroup_fds[SERVE_CGROUPS]; /* entries of the work cgroup, opened by init's own uid
 					*/
 	unsigned cgroup_count;
 	uid_t user_uid;

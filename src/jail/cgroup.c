@@ -270,11 +270,13 @@ bool cgroup_tree_put_own(const struct cgroup_tree *tree, pid_t pid, struct error
 
 /* ---- warden: boxes ---- */
 
+/* On version 1 "tasks": whoever enters has one thread, and to move itself a thread needs no lock on all
+ * forks of the machine. With cgroup.procs each entry waits for that, 5 to 20 ms (seen on 6.18). */
 static bool open_entry(const struct cgroup_tree *tree, unsigned index, const char *group, int *ret_fd,
 	struct error *err)
 {
 	char path[128];
-	snprintf(path, sizeof(path), "%s/cgroup.procs", group);
+	snprintf(path, sizeof(path), "%s/%s", group, tree->is_v2 ? "cgroup.procs" : "tasks");
 	*ret_fd = openat(tree->dirs[index], path, O_WRONLY | O_CLOEXEC);
 	if (*ret_fd < 0)
 		return error_from_os(err, errno, "cannot open '%s'", path);
@@ -307,12 +309,13 @@ static bool write_number(int dir_fd, const char *group, const char *file, uint64
 static bool write_limits_v1(const struct cgroup_tree *tree, const char *box, const char *work,
 	const struct cgroup_limits *limits, struct error *err)
 {
-	if (!write_number(
-		    tree->dirs[CGROUP_MEMORY], box, "memory.limit_in_bytes", limits->memory_bytes, err))
+	int memory = tree->dirs[CGROUP_MEMORY];
+	/* Only kernels with swap accounting have memsw; it may never be below the limit itself, so it
+	 * goes first where that rises, and last where it falls. */
+	write_number(memory, box, "memory.memsw.limit_in_bytes", limits->memory_bytes, NULL);
+	if (!write_number(memory, box, "memory.limit_in_bytes", limits->memory_bytes, err))
 		return false;
-	/* Only kernels with swap accounting have it; it must come after the limit itself. */
-	write_number(
-		tree->dirs[CGROUP_MEMORY], box, "memory.memsw.limit_in_bytes", limits->memory_bytes, NULL);
+	write_number(memory, box, "memory.memsw.limit_in_bytes", limits->memory_bytes, NULL);
 	return write_number(tree->dirs[CGROUP_PIDS], box, "pids.max",
 		       (uint64_t)limits->processes + INIT_PROCESSES, err) &&
 	       write_number(tree->dirs[CGROUP_PIDS], work, "pids.max", limits->processes, err) &&
@@ -359,6 +362,49 @@ bool cgroup_box_make(const struct cgroup_tree *tree, const char *id,
 	if (!is_made)
 		cgroup_box_remove(tree, id);
 	return is_made;
+}
+
+/* The memory that was asked for, in whole pages as the kernel counts them. */
+static uint64_t in_pages(uint64_t bytes)
+{
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+	return bytes / page * page;
+}
+
+bool cgroup_box_limit(const struct cgroup_tree *tree, const char *id,
+	const struct cgroup_limits *limits, struct error *err)
+{
+	char box[64], work[72];
+	struct cgroup_limits seen;
+	snprintf(box, sizeof(box), "box/%s", id);
+	snprintf(work, sizeof(work), "box/%s/work", id);
+	bool is_written = tree->is_v2 ? write_limits_v2(tree, box, work, limits, err)
+				      : write_limits_v1(tree, box, work, limits, err);
+	if (!is_written || !cgroup_box_limits(tree, id, &seen, err))
+		return false;
+	if (in_pages(seen.memory_bytes) != in_pages(limits->memory_bytes) ||
+		seen.processes != limits->processes || seen.cpu_milli != limits->cpu_milli)
+		return error_set(err, ERROR_INTERNAL, "the limits of a box did not become what was asked");
+	return true;
+}
+
+bool cgroup_box_rename(
+	const struct cgroup_tree *tree, const char *id, const char *new_id, struct error *err)
+{
+	char from[64], to[64];
+	snprintf(from, sizeof(from), "box/%s", id);
+	snprintf(to, sizeof(to), "box/%s", new_id);
+	if (tree->is_v2)
+		return false;
+	for (unsigned i = 0; i < hierarchies(tree); i++) {
+		if (renameat(tree->dirs[i], from, tree->dirs[i], to) == 0)
+			continue;
+		error_from_os(err, errno, "cannot rename the cgroup '%s'", from);
+		while (i-- > 0)
+			renameat(tree->dirs[i], to, tree->dirs[i], from);
+		return false;
+	}
+	return true;
 }
 
 bool cgroup_box_init_entry(const struct cgroup_tree *tree, const char *id, int *ret_fds,

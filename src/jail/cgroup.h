@@ -8,7 +8,7 @@
  *   (the time counter, where it is apart, has box/<id> only, like memory)
  *   version 2: box/<id>/init holds init, since inner groups hold no processes.
  *
- * On version 1 a process can only be moved by one whose uid, when it opened cgroup.procs, equals its
+ * On version 1 a process can only be moved by one whose uid, when it opened the file, equals its
  * own. So nobody is moved: everyone enters by itself, by writing "0" to descriptors made for it.
  */
 #ifndef JAIL_CGROUP_H
@@ -53,7 +53,7 @@ void cgroup_tree_deinit(struct cgroup_tree *tree);
 /* Keeper: moves a process it started into "own". */
 bool cgroup_tree_put_own(const struct cgroup_tree *tree, pid_t pid, struct error *err);
 
-/* Opens the cgroup.procs files of a group below the tree ("zygote", "box/<id>/work"); closes what it
+/* Opens the files by which a process of one thread enters a group below the tree ("zygote", "box/<id>/work"); closes what it
  * opened on failure. ret_fds has room for CGROUP_HIERARCHIES. */
 bool cgroup_entry(const struct cgroup_tree *tree, const char *group, int *ret_fds,
 	unsigned *ret_count, struct error *err);
@@ -61,6 +61,12 @@ bool cgroup_entry(const struct cgroup_tree *tree, const char *group, int *ret_fd
 /* Makes box/<id> with all its limits written. */
 bool cgroup_box_make(const struct cgroup_tree *tree, const char *id,
 	const struct cgroup_limits *limits, uid_t work_owner, struct error *err);
+/* Other limits for a box that is there, whatever they were; read back. */
+bool cgroup_box_limit(const struct cgroup_tree *tree, const char *id,
+	const struct cgroup_limits *limits, struct error *err);
+/* Gives a box another id, version 1 only: version 2 has no renaming, and says false without err. */
+bool cgroup_box_rename(
+	const struct cgroup_tree *tree, const char *id, const char *new_id, struct error *err);
 /* Descriptors by which init enters box/<id>. */
 bool cgroup_box_init_entry(const struct cgroup_tree *tree, const char *id, int *ret_fds,
 	unsigned *ret_count, struct error *err);
@@ -70,7 +76,11 @@ bool cgroup_box_work_entry(const struct cgroup_tree *tree, const char *id, int *
 /* Descriptors by which a command of init enters: it has memory and time of the box from init. */
 bool cgroup_box_command_entry(const struct cgroup_tree *tree, const char *id, int *ret_fds,
 	unsigned *ret_count, struct error *err);
-/* In cgroup_usage.c. */
+/* In cgroup_usage.c, as the next two: one counter of those below, which is asked for often. */
+uint64_t cgroup_box_oom_kills(const struct cgroup_tree *tree, const char *id);
+/* The limits that a box has. */
+bool cgroup_box_limits(const struct cgroup_tree *tree, const char *id,
+	struct cgroup_limits *ret_limits, struct error *err);
 bool cgroup_box_usage(const struct cgroup_tree *tree, const char *id, struct cgroup_usage *ret_usage,
 	struct error *err);
 /* What memory the tree may still take before a limit above it is met, caches not counted as used;

@@ -33,6 +33,14 @@ static uint64_t read_keyed(int dir_fd, const char *group, const char *file, cons
 	return 0;
 }
 
+uint64_t cgroup_box_oom_kills(const struct cgroup_tree *tree, const char *id)
+{
+	char box[64];
+	snprintf(box, sizeof(box), "box/%s", id);
+	return read_keyed(tree->dirs[CGROUP_MEMORY], box,
+		tree->is_v2 ? "memory.events" : "memory.oom_control", "oom_kill");
+}
+
 static void read_usage_v1(const struct cgroup_tree *tree, const char *box, const char *work,
 	struct cgroup_usage *usage)
 {
@@ -77,6 +85,40 @@ bool cgroup_box_usage(const struct cgroup_tree *tree, const char *id, struct cgr
 		read_usage_v2(tree, box, work, ret_usage);
 	else
 		read_usage_v1(tree, box, work, ret_usage);
+	return true;
+}
+
+/* On version 2 one line: "quota period". */
+static uint32_t read_cpu_v2(int dir_fd, const char *work)
+{
+	char path[128];
+	unsigned long long quota = 0, period = 1;
+	snprintf(path, sizeof(path), "%s/cpu.max", work);
+	cleanup_free char *text = fd_read_file(dir_fd, path, 64, NULL, NULL);
+	if (!text || sscanf(text, "%llu %llu", &quota, &period) != 2 || period == 0)
+		return 0;
+	return (uint32_t)(quota * 1000 / period);
+}
+
+static uint32_t read_cpu_v1(int dir_fd, const char *work)
+{
+	uint64_t period = read_number(dir_fd, work, "cpu.cfs_period_us");
+	return period ? (uint32_t)(read_number(dir_fd, work, "cpu.cfs_quota_us") * 1000 / period) : 0;
+}
+
+bool cgroup_box_limits(const struct cgroup_tree *tree, const char *id,
+	struct cgroup_limits *ret_limits, struct error *err)
+{
+	char box[64], work[72];
+	struct cgroup_usage usage;
+	snprintf(box, sizeof(box), "box/%s", id);
+	snprintf(work, sizeof(work), "box/%s/work", id);
+	if (!cgroup_box_usage(tree, id, &usage, err))
+		return false;
+	*ret_limits = (struct cgroup_limits){ .memory_bytes = usage.memory_limit,
+		.processes = usage.process_limit,
+		.cpu_milli = tree->is_v2 ? read_cpu_v2(tree->dirs[0], work)
+					 : read_cpu_v1(tree->dirs[CGROUP_CPU], work) };
 	return true;
 }
 

@@ -449,13 +449,16 @@ static bool make_upper(struct error *err)
 	       make_folder_for("/s/u/mnt/data", 0755, IDS_USER, err);
 }
 
-static bool mount_root(const struct mounts_sandbox *sandbox, struct error *err)
+static bool mount_root(const struct mounts_sandbox *sandbox, int *ret_files, struct error *err)
 {
 	char options[512];
 	snprintf(options, sizeof(options), "mode=0755,size=%ju,nr_inodes=%u",
 		(uintmax_t)sandbox->files_bytes, sandbox->inodes);
 	if (!mount_at("tmpfs", "/s", MS_NOSUID | MS_NODEV, options, err) || !make_upper(err))
 		return false;
+	*ret_files = open("/s", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (*ret_files < 0)
+		return error_from_os(err, errno, "cannot open the sandbox's files");
 	snprintf(options, sizeof(options),
 		"lowerdir=/r:/t/%s,upperdir=/s/u,workdir=/s/w,userxattr,xino=on,volatile",
 		sandbox->template_name);
@@ -483,10 +486,10 @@ static bool mount_dev(struct error *err)
 		       error_from_os(err, errno, "cannot make /dev read-only"));
 }
 
-bool mounts_enter_sandbox(const struct mounts_sandbox *sandbox, struct error *err)
+bool mounts_enter_sandbox(const struct mounts_sandbox *sandbox, int *ret_files, struct error *err)
 {
 	umask(022);
-	return make_private(err) && mount_root(sandbox, err) &&
+	return make_private(err) && mount_root(sandbox, ret_files, err) &&
 	       mount_at("proc", "/n/proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL, err) &&
 	       mount_dev(err) && pivot_to("/n", err);
 }

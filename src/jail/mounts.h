@@ -36,6 +36,8 @@ bool mounts_attach_image(int mount_fd, const char *place, struct error *err);
 /* Whoever has it mounted elsewhere keeps it. */
 void mounts_detach_image(const char *place);
 bool mounts_attach_layer(int mount_fd, struct error *err);
+/* In resize.c: another size for a sandbox's files; read back. */
+bool mounts_resize(int files_fd, uint64_t bytes, uint32_t inodes, struct error *err);
 /* In the zygote's own mount namespace: its root becomes the image with the runner in place. */
 bool mounts_enter_zygote(const char *template_name, struct error *err);
 
@@ -47,8 +49,9 @@ struct mounts_sandbox {
 	uint32_t inodes;
 };
 
-/* In the sandbox's namespaces, as its root: makes its tree and moves into it. */
-bool mounts_enter_sandbox(const struct mounts_sandbox *sandbox, struct error *err);
+/* In the sandbox's namespaces, as its root: makes its tree and moves into it. ret_files: the root of the
+ * tmpfs that holds what is written, which has no place in the tree: for mounts_resize, by the warden. */
+bool mounts_enter_sandbox(const struct mounts_sandbox *sandbox, int *ret_files, struct error *err);
 /* Hides what tells of the host, makes /proc/sys read-only. The last of the mounting. */
 bool mounts_close_proc(struct error *err);
 

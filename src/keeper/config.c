@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #define MIB (1024ULL * 1024)
+#define POOL_MOST 256
 
 static bool take_number(const json_t *value, const char *key, double least, double most,
 	double *ret_number, struct error *err)
@@ -151,6 +152,45 @@ static bool take_admission(struct config *config, json_t *object, struct error *
 	return true;
 }
 
+static bool take_pool_languages(struct config *config, const json_t *array, struct error *err)
+{
+	size_t i;
+	json_t *value;
+	enum language language;
+	if (!take_strings(array, "pool.languages", err))
+		return false;
+	config->pool_languages = 0;
+	json_array_foreach(array, i, value) {
+		if (!language_find(json_string_value(value), &language))
+			return error_set(err, ERROR_CONFIG, "pool.languages: '%.40s' is no language",
+				json_string_value(value));
+		config->pool_languages |= LANGUAGE_BIT(language);
+	}
+	return true;
+}
+
+/* A number, or {"sandboxes": number, "languages": [name]}. */
+static bool take_pool(struct config *config, json_t *pool, struct error *err)
+{
+	const char *key;
+	json_t *value;
+	double number = config->pool;
+	if (!json_is_object(pool) && !take_number(pool, "pool", 0, POOL_MOST, &number, err))
+		return error_hint(err, "or an object: {\"sandboxes\": 4, \"languages\": [\"python\"]}");
+	json_object_foreach(pool, key, value) {
+		if (!strcmp(key, "languages")) {
+			if (!take_pool_languages(config, value, err))
+				return false;
+		} else if (strcmp(key, "sandboxes") != 0) {
+			return error_set(err, ERROR_CONFIG, "unknown key 'pool.%s'", key);
+		} else if (!take_number(value, "pool.sandboxes", 0, POOL_MOST, &number, err)) {
+			return false;
+		}
+	}
+	config->pool = (unsigned)number;
+	return true;
+}
+
 static bool take_key(struct config *config, const char *key, json_t *value, struct error *err)
 {
 	double number;
@@ -182,6 +222,8 @@ static bool take_key(struct config *config, const char *key, json_t *value, stru
 		return take_owners(config, value, err);
 	if (!strcmp(key, "admission"))
 		return take_admission(config, value, err);
+	if (!strcmp(key, "pool"))
+		return take_pool(config, value, err);
 	if (!strcmp(key, "id_base")) {
 		if (!take_number(value, key, 65536, 4294967295.0 - IDS_COUNT, &number, err))
 			return false;
@@ -204,7 +246,7 @@ static bool take_key(struct config *config, const char *key, json_t *value, stru
 		return (is_text && !strcmp(json_string_value(value), "none")) ||
 		       error_set(err, ERROR_CONFIG, "'network_default' can only be \"none\" so far");
 	error_set(err, ERROR_CONFIG, "unknown key '%s'", key);
-	return error_hint(err, "known: listen, hosts, templates, limits, caps, owners, admission, "
+	return error_hint(err, "known: listen, hosts, templates, limits, caps, owners, admission, pool, "
 			       "ttl_seconds, id_base, network_default, preview_token_required, "
 			       "allow_degraded, open_metrics");
 }
@@ -228,6 +270,8 @@ static void set_defaults(struct config *config)
 		.cell_seconds_cap = 86400,
 		.ttl_seconds = 300,
 		.sandboxes = 4096,
+		.pool = 4,
+		.pool_languages = LANGUAGE_BIT(LANGUAGE_PYTHON),
 		.network_default = "none",
 		.memory_reserve = 256 * MIB,
 		.owners = json_object(),

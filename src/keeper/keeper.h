@@ -30,6 +30,8 @@ struct config {
 	struct wire_limits limits, caps;
 	unsigned cell_seconds, cell_seconds_cap, ttl_seconds;
 	unsigned sandboxes;     /* at once at most */
+	unsigned pool;          /* that stand ready, a template */
+	unsigned pool_languages; /* LANGUAGE_BIT: of each of which those have a kernel ready */
 	json_t *hosts;          /* owned array of strings */
 	json_t *owners;         /* owned object: what each owner may have */
 	double memory_overcommit; /* of sandboxes' limits together against the machine's; 0: any */

@@ -77,6 +77,8 @@ static bool send_setup(struct keeper *keeper, struct error *err)
 		.is_cgroup_v2 = keeper->cgroups.is_v2,
 		.slices = keeper->config.sandboxes,
 		.degraded = keeper->config.degraded,
+		.pool = keeper->config.pool,
+		.pool_languages = keeper->config.pool_languages,
 		.defaults = keeper->config.limits,
 		.caps = keeper->config.caps,
 		.memory_reserve = keeper->config.memory_reserve,

@@ -17,6 +17,7 @@
 
 #define ASK_AGAIN_MS 50
 #define MEMINFO_SIZE 16384
+#define POOL_MARGIN ((uint64_t)64 << 20) /* beyond the reserve, before the pool grows */
 
 uint64_t admission_parse_available(const char *meminfo)
 {
@@ -38,11 +39,12 @@ static uint64_t available(const struct warden *warden)
 	return answer;
 }
 
+/* To those who have claimed one. */
 static uint64_t committed(const struct warden *warden)
 {
 	uint64_t sum = 0;
-	LIST_EACH(&warden->sandboxes, struct sandbox, link, sandbox)
-	sum += sandbox->limits.memory_bytes;
+	LIST_EACH (&warden->sandboxes, struct sandbox, link, sandbox)
+		sum += sandbox->is_claimed ? sandbox->limits.memory_bytes : 0;
 	return sum;
 }
 
@@ -63,4 +65,23 @@ bool admission_check(const struct warden *warden, uint64_t memory_bytes, struct 
 	error_set(err, ERROR_HOST_MEMORY, "this machine has %ju MiB of memory left, and keeps %ju",
 		(uintmax_t)(free_bytes >> 20), (uintmax_t)(setup->memory_reserve >> 20));
 	return error_hint(err, "try again when others have ended");
+}
+
+static bool is_within(const struct warden *warden, unsigned unclaimed)
+{
+	const struct nursery_setup *setup = &warden->setup;
+	return !setup->memory_commit ||
+	       committed(warden) + unclaimed * setup->defaults.memory_bytes <= setup->memory_commit;
+}
+
+bool admission_has_spare(const struct warden *warden)
+{
+	uint64_t reserve = warden->setup.memory_reserve;
+	return is_within(warden, warden->pool_count + 1) &&
+	       (!reserve || available(warden) >= reserve + POOL_MARGIN);
+}
+
+bool admission_is_kept(const struct warden *warden)
+{
+	return is_within(warden, warden->pool_count);
 }

@@ -5,6 +5,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "jail/cgroup.h"
+#include "jail/ids.h"
 #include "jail/mounts.h"
 #include "warden/sandbox.h"
 #include "warden/template.h"
@@ -19,7 +20,8 @@ static void handle_setup(struct warden *warden, struct wire_packet *packet)
 	warden->cgroups.is_v2 = warden->setup.is_cgroup_v2;
 	for (unsigned i = 0; i < CGROUP_HIERARCHIES; i++)
 		warden->cgroups.dirs[i] = wire_packet_take(packet, 1 + i);
-	warden->slices = calloc(warden->setup.slices / 8 + 2, 1);
+	warden->slice_count = IDS_SLICES; /* more than places: those of the pool and of the ending */
+	warden->slices = calloc(warden->slice_count / 8 + 1, 1);
 	warden->is_set_up = warden->slices && warden->init_program >= 0;
 	cgroup_boxes_clear(&warden->cgroups);
 }

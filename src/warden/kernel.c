@@ -9,7 +9,9 @@
 
 #include "base/fd.h"
 #include "base/log.h"
+#include "warden/pool.h"
 #include "warden/sandbox.h"
+#include "warden/standby.h"
 #include "warden/template.h"
 
 #include <errno.h>
@@ -132,6 +134,41 @@ static void on_start_too_long(struct loop_timer *timer)
 		kernel_on_failed(kernel, &err);
 }
 
+static struct kernel *kernel_new(struct sandbox *sandbox, const struct kernel_plan *plan)
+{
+	struct kernel *kernel = calloc(1, sizeof(*kernel));
+	if (!kernel)
+		return NULL;
+	*kernel = (struct kernel){ .sandbox = sandbox,
+		.slot = plan->slot,
+		.generation = plan->generation,
+		.start_serial = plan->start_serial,
+		.language = plan->language,
+		.cores = template_cores(&sandbox->limits),
+		.oom_before = sandbox_oom_kills(sandbox),
+		.frames_fd = -1,
+		.out_fd = -1,
+		.err_fd = -1,
+		.inner_frames_fd = -1,
+		.inner_out_fd = -1,
+		.inner_err_fd = -1 };
+	list_init(&kernel->link);
+	return kernel;
+}
+
+bool kernel_make(struct sandbox *sandbox, const struct kernel_plan *plan, struct error *err)
+{
+	CLEANUP(kernel_free) struct kernel *kernel = kernel_new(sandbox, plan);
+	if (!kernel)
+		return error_no_memory(err);
+	if (!make_descriptors(kernel, err))
+		return false;
+	sandbox->kernels[kernel->slot] = kernel;
+	loop_timer_start(&sandbox->warden->loop, &kernel->timer, START_LIMIT_MS, on_start_too_long);
+	template_make_kernel(sandbox->template, TAKE(&kernel));
+	return true;
+}
+
 bool kernel_start(struct sandbox *sandbox, const struct warden_kernel *request, struct error *err)
 {
 	if (request->kernel >= KERNELS_A_SANDBOX || request->generation == 0)
@@ -140,43 +177,43 @@ bool kernel_start(struct sandbox *sandbox, const struct warden_kernel *request, 
 		return error_set(err, ERROR_PROTOCOL, "the kernel slot is taken");
 	if (sandbox->state != SANDBOX_LIVE || sandbox->pause != PAUSE_NONE)
 		return error_set(err, ERROR_SANDBOX_NOT_RUNNING, "the sandbox is not running");
-	enum language language;
-	if (!language_find(request->language, &language) ||
-		!(sandbox->template->about.languages & LANGUAGE_BIT(language)))
+	struct kernel_plan plan = { .slot = request->kernel,
+		.generation = request->generation,
+		.start_serial = request->header.serial };
+	if (!language_find(request->language, &plan.language) ||
+		!(sandbox->template->about.languages & LANGUAGE_BIT(plan.language)))
 		return error_set(
 			err, ERROR_LANGUAGE_UNKNOWN, "the sandbox's template has no such language");
-	CLEANUP(kernel_free) struct kernel *kernel = calloc(1, sizeof(*kernel));
-	if (!kernel)
-		return error_no_memory(err);
-	*kernel = (struct kernel){ .sandbox = sandbox,
-		.slot = request->kernel,
-		.generation = request->generation,
-		.start_serial = request->header.serial,
-		.language = language,
-		.frames_fd = -1,
-		.out_fd = -1,
-		.err_fd = -1,
-		.inner_frames_fd = -1,
-		.inner_out_fd = -1,
-		.inner_err_fd = -1 };
-	list_init(&kernel->link);
-	if (!make_descriptors(kernel, err))
-		return false;
-	struct warden_usage usage;
-	sandbox_usage(sandbox, &usage);
-	kernel->oom_before = usage.oom_kills;
-	sandbox->kernels[kernel->slot] = kernel;
-	loop_timer_start(&sandbox->warden->loop, &kernel->timer, START_LIMIT_MS, on_start_too_long);
-	template_make_kernel(sandbox->template, TAKE(&kernel));
-	return true;
+	struct kernel *standby = standby_find(sandbox, plan.language);
+	if (standby)
+		standby_give(standby, &plan);
+	pool_wake(sandbox->warden); /* not while this goes on */
+	bool is_met = standby || kernel_make(sandbox, &plan, err);
+	standby_end_all(sandbox);
+	return is_met;
+}
+
+bool kernel_is_standby(const struct kernel *kernel)
+{
+	return kernel->slot >= KERNELS_A_SANDBOX;
+}
+
+/* Where somebody waits for the start. */
+static void answer_failed(const struct kernel *kernel, const struct error *err)
+{
+	if (!kernel_is_standby(kernel))
+		warden_send_failed(kernel->sandbox->warden, kernel->start_serial, err);
 }
 
 /* The failed start is answered, and the slot is free. */
 void kernel_on_failed(struct kernel *kernel, const struct error *err)
 {
 	struct sandbox *sandbox = kernel->sandbox;
-	log_error("kernel.start", sandbox->name, err);
-	warden_send_failed(sandbox->warden, kernel->start_serial, err);
+	if (!kernel_is_standby(kernel) || !kernel->is_stop_asked)
+		log_error("kernel.start", sandbox->name, err);
+	answer_failed(kernel, err);
+	if (kernel_is_standby(kernel))
+		pool_on_kernel_failed(sandbox);
 	kernel_free(kernel);
 	sandbox_on_kernel_gone(sandbox);
 }
@@ -223,11 +260,18 @@ static uint32_t read_inner_pid(pid_t pid)
 	return last ? (uint32_t)strtoul(last + 1, NULL, 10) : 0;
 }
 
+void kernel_tell_started(struct kernel *kernel)
+{
+	int fds[3];
+	struct warden_kernel started =
+		kernel_describe(kernel, WARDEN_KERNEL_STARTED, kernel->start_serial, fds);
+	warden_send(kernel->sandbox->warden, &started, sizeof(started), fds, 3);
+}
+
 static void on_first_frame(struct loop_source *source, uint32_t events)
 {
 	struct kernel *kernel = CONTAINER_OF(source, struct kernel, frames);
 	struct error err = { 0 };
-	int fds[3];
 	char byte;
 	loop_forget(source);
 	if (recv(source->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) <= 0)
@@ -240,9 +284,10 @@ static void on_first_frame(struct loop_source *source, uint32_t events)
 	}
 	kernel->state = KERNEL_LIVE;
 	kernel->inner_pid = read_inner_pid(kernel->pid);
-	struct warden_kernel started =
-		kernel_describe(kernel, WARDEN_KERNEL_STARTED, kernel->start_serial, fds);
-	warden_send(kernel->sandbox->warden, &started, sizeof(started), fds, 3);
+	if (kernel_is_standby(kernel))
+		pool_wake(kernel->sandbox->warden);
+	else
+		kernel_tell_started(kernel);
 }
 
 void kernel_on_made(struct kernel *kernel, pid_t pid)
@@ -297,9 +342,7 @@ bool kernel_run_begin(struct kernel *kernel, const struct warden_run *request, s
 {
 	if (kernel->state != KERNEL_LIVE || request->run == 0 || kernel->run != 0)
 		return error_set(err, ERROR_PROTOCOL, "the kernel cannot begin this run");
-	struct warden_usage usage;
-	sandbox_usage(kernel->sandbox, &usage);
-	kernel->oom_before = usage.oom_kills;
+	kernel->oom_before = sandbox_oom_kills(kernel->sandbox);
 	kernel->run = request->run;
 	kernel->interrupts = 0;
 	kernel->is_run_late = false;
@@ -336,7 +379,7 @@ void kernel_stop(struct kernel *kernel)
 	}
 	struct error err;
 	error_set(&err, ERROR_SANDBOX_ENDED, "the kernel was stopped before it had started");
-	warden_send_failed(kernel->sandbox->warden, kernel->start_serial, &err);
+	answer_failed(kernel, &err);
 	kernel_free(kernel);
 }
 
@@ -362,7 +405,10 @@ void kernel_on_exit(struct kernel *kernel, int status)
 		fail_start(kernel, status);
 		return;
 	}
-	tell_ended(kernel, status);
+	if (kernel_is_standby(kernel))
+		sandbox->oom_seen = sandbox_oom_kills(sandbox);
+	else
+		tell_ended(kernel, status);
 	kernel_free(kernel);
 	sandbox_on_kernel_gone(sandbox);
 }

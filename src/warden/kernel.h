@@ -4,6 +4,9 @@
  *   ASKED --zygote answers--> STARTING --first frame, posture right--> LIVE --exit--> gone
  *
  * The warden keeps duplicates of the api's ends, so that an api that was lost costs no kernel.
+ *
+ * A standby (standby.h) is one that nobody has asked for yet. Its place is behind the slots, one a
+ * language, and the api hears nothing of it.
  */
 #ifndef WARDEN_KERNEL_H
 #define WARDEN_KERNEL_H
@@ -11,12 +14,15 @@
 #include "base/list.h"
 #include "warden/warden.h"
 
+#define KERNEL_PLACES (KERNELS_A_SANDBOX + LANGUAGE_COUNT)
+
 enum kernel_state { KERNEL_ASKED, KERNEL_STARTING, KERNEL_LIVE };
 
 struct kernel {
 	struct sandbox *sandbox; /* not owned */
 	struct list link;        /* in template->waiting while ASKED, else alone */
 	uint32_t slot, generation, start_serial;
+	uint32_t cores;          /* of the share, as it was told */
 	uint32_t zygote_serial;  /* 0: the zygote was not asked yet */
 	enum language language;
 	enum kernel_state state;
@@ -32,12 +38,21 @@ struct kernel {
 	uint64_t oom_before;
 };
 
-/* Makes the descriptors and asks the template's zygote. */
+/* A new kernel's own; and the descriptors, and the question to the template's zygote. */
+struct kernel_plan {
+	uint32_t slot, generation, start_serial;
+	enum language language;
+};
+bool kernel_make(struct sandbox *sandbox, const struct kernel_plan *plan, struct error *err);
+/* Gives the slot its standby, or makes one. */
 bool kernel_start(struct sandbox *sandbox, const struct warden_kernel *request, struct error *err);
 struct kernel *kernel_free(struct kernel *kernel);
 void kernel_on_made(struct kernel *kernel, pid_t pid);
 void kernel_on_failed(struct kernel *kernel, const struct error *err);
 void kernel_on_exit(struct kernel *kernel, int status);
+bool kernel_is_standby(const struct kernel *kernel);
+/* KERNEL_STARTED to the api. */
+void kernel_tell_started(struct kernel *kernel);
 bool kernel_run_begin(struct kernel *kernel, const struct warden_run *request, struct error *err);
 void kernel_run_end(struct kernel *kernel, uint32_t run);
 void kernel_interrupt(struct kernel *kernel, uint32_t run);

@@ -17,7 +17,7 @@
 static void each_clock(struct sandbox *sandbox, bool goes_on)
 {
 	struct loop *loop = &sandbox->warden->loop;
-	for (unsigned i = 0; i < KERNELS_A_SANDBOX; i++) {
+	for (unsigned i = 0; i < KERNEL_PLACES; i++) {
 		struct kernel *kernel = sandbox->kernels[i];
 		if (kernel && goes_on)
 			loop_timer_go_on(loop, &kernel->timer);
@@ -35,7 +35,7 @@ static void answer(const struct sandbox *sandbox, uint16_t op, uint32_t serial)
 
 static bool thaw(struct sandbox *sandbox, struct error *err)
 {
-	if (!freezer_set(&sandbox->warden->cgroups, sandbox->name, false, err))
+	if (!freezer_set(&sandbox->warden->cgroups, sandbox->box, false, err))
 		return false;
 	loop_timer_stop(&sandbox->timer);
 	sandbox->pause = PAUSE_NONE;
@@ -62,7 +62,7 @@ static void on_look_again(struct loop_timer *timer)
 
 static void look(struct sandbox *sandbox)
 {
-	if (freezer_is_frozen(&sandbox->warden->cgroups, sandbox->name)) {
+	if (freezer_is_frozen(&sandbox->warden->cgroups, sandbox->box)) {
 		sandbox->pause = PAUSE_FROZEN;
 		answer(sandbox, WARDEN_PAUSED, sandbox->pause_serial);
 	} else if (++sandbox->pause_looks >= LOOKS) {
@@ -81,7 +81,7 @@ bool pause_begin(struct sandbox *sandbox, uint32_t serial, struct error *err)
 		answer(sandbox, WARDEN_PAUSED, serial);
 		return true;
 	}
-	if (!freezer_set(&sandbox->warden->cgroups, sandbox->name, true, err))
+	if (!freezer_set(&sandbox->warden->cgroups, sandbox->box, true, err))
 		return false;
 	sandbox->pause = PAUSE_FREEZING;
 	sandbox->pause_serial = serial;

@@ -6,6 +6,7 @@
  */
 #include "base/fd.h"
 #include "base/log.h"
+#include "warden/claim.h"
 #include "warden/kernel.h"
 #include "warden/pause.h"
 #include "warden/sandbox.h"
@@ -97,6 +98,8 @@ static void list_kernels(struct warden *warden, const struct sandbox *sandbox, u
 static void end_half_made(struct warden *warden)
 {
 	LIST_EACH (&warden->sandboxes, struct sandbox, link, sandbox) {
+		if (!sandbox->is_claimed)
+			continue;
 		if (sandbox->state == SANDBOX_STARTING) {
 			sandbox_end(sandbox, SANDBOX_END_FAILED);
 			continue;
@@ -112,7 +115,7 @@ static bool handle_list(struct warden *warden, const void *message, struct error
 	uint32_t serial = ((const struct warden_plain *)message)->header.serial;
 	end_half_made(warden);
 	LIST_EACH (&warden->sandboxes, struct sandbox, link, sandbox) {
-		if (sandbox->state != SANDBOX_LIVE)
+		if (sandbox->state != SANDBOX_LIVE || !sandbox->is_claimed)
 			continue;
 		struct warden_claim item = sandbox_describe(sandbox, WARDEN_SANDBOX_ITEM, serial);
 		warden_send(warden, &item, sizeof(item), &sandbox->control_fd, 1);
@@ -128,7 +131,7 @@ static bool handle_claim(struct warden *warden, const void *message, struct erro
 	const struct warden_claim *claim = message;
 	if (!memchr(claim->template_name, '\0', sizeof(claim->template_name)))
 		return error_set(err, ERROR_PROTOCOL, "the template's name has no end");
-	return sandbox_start(warden, claim, err);
+	return claim_begin(warden, claim, err);
 }
 
 static struct sandbox *find_live(

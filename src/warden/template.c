@@ -14,6 +14,7 @@
 #include "jail/mounts.h"
 #include "jail/process.h"
 #include "warden/kernel.h"
+#include "warden/pool.h"
 #include "warden/sandbox.h"
 
 #include <errno.h>
@@ -94,12 +95,13 @@ static void ask(struct template *template, struct kernel *kernel)
 	unsigned groups;
 	struct nursery_kernel_request request = {
 		.serial = ++template->next_serial,
-		.cpus = (sandbox->limits.cpu_milli + 999) / 1000,
+		.cpus = kernel->cores,
 		.degraded = template->warden->setup.degraded,
 		.language = kernel->language,
+		.is_standby = kernel_is_standby(kernel),
 	};
 	bool is_sent = cgroup_box_work_entry(
-		&template->warden->cgroups, sandbox->name, fds + 4, &groups, &err);
+		&template->warden->cgroups, sandbox->box, fds + 4, &groups, &err);
 	if (is_sent) {
 		is_sent = wire_send(
 			template->zygote_fd, &request, sizeof(request), fds, 4 + groups, &err);
@@ -152,6 +154,15 @@ void template_unuse(struct template *template)
 		template_free(template);
 }
 
+/* No sandbox starts from it any more: it goes with its last one, and the unclaimed go now. */
+static void retire(struct template *template)
+{
+	template->is_replaced = true;
+	template_use(template); /* it must outlive the end of its pool */
+	pool_empty(template->warden, template);
+	template_unuse(template);
+}
+
 /* Those of its name that were there before it. */
 static void replace_former(struct template *template)
 {
@@ -160,9 +171,7 @@ static void replace_former(struct template *template)
 			return;
 		if (strcmp(former->about.name, template->about.name) != 0)
 			continue;
-		former->is_replaced = true;
-		if (former->sandboxes == 0)
-			template_free(former);
+		retire(former);
 	}
 }
 
@@ -171,9 +180,8 @@ void template_forget(struct warden *warden, const char *name)
 	LIST_EACH (&warden->templates, struct template, link, template) {
 		if (strcmp(template->about.name, name) != 0)
 			continue;
-		template->is_replaced = template->is_forgotten = true;
-		if (template->sandboxes == 0)
-			template_free(template);
+		template->is_forgotten = true;
+		retire(template);
 	}
 }
 
@@ -189,6 +197,7 @@ static void on_answer(struct template *template, const struct nursery_kernel_ans
 		log_write(LOG_INFO, "zygote.warm", NULL, "template '%s' is warm", template->about.name);
 		LIST_EACH (&template->waiting, struct kernel, link, kernel)
 			ask(template, kernel);
+		pool_on_warm(template->warden);
 		keeper_link_check_ready(template->warden);
 		return;
 	}
@@ -288,6 +297,7 @@ static struct template *make(
 	snprintf(template->place, sizeof(template->place), "%s.%u", about->name,
 		++warden->last_place);
 	list_init(&template->waiting);
+	list_init(&template->pool);
 	return template;
 }
 

@@ -15,6 +15,7 @@ struct template {
 	struct nursery_template about;
 	char place[TEMPLATE_NAME_SIZE + 12]; /* the folder of its image below /t */
 	unsigned sandboxes;    /* that started from it */
+	struct list pool;      /* struct sandbox.pool_link: unclaimed ones */
 	bool is_replaced;      /* by a newer one of its name: goes with its last sandbox */
 	bool is_forgotten;     /* replaced by nothing: no sandbox starts from it any more */
 	pid_t zygote_pid;      /* 0: none running */
@@ -38,6 +39,11 @@ struct template *template_find(struct warden *warden, const char *name);
 /* A sandbox starts from it; has ended. The latter may free a template that was replaced. */
 void template_use(struct template *template);
 void template_unuse(struct template *template);
+/* Cores of a share, rounded up: what a kernel tells its code. */
+static inline uint32_t template_cores(const struct wire_limits *limits)
+{
+	return (limits->cpu_milli + 999) / 1000;
+}
 /* Asks for a process of the kernel, whose ends of pipes and socket are passed on; kernel_on_made or
  * kernel_on_failed follows, unless the kernel is taken out of `waiting` before. */
 void template_make_kernel(struct template *template, struct kernel *kernel);

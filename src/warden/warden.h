@@ -3,7 +3,8 @@
  * table of what lives, makes and ends it, and holds the clock. It parses no client's bytes.
  *
  * Files: main.c (birth), keeper_link.c (orders of the keeper), requests.c (orders of the api: the one
- * table), template.c (zygotes), sandbox.c, kernel.c, pause.c.
+ * table), template.c (zygotes), sandbox.c, birth.c (init), claim.c, pool.c (sandboxes that stand ready),
+ * kernel.c, standby.c (kernels that do), pause.c.
  */
 #ifndef WARDEN_WARDEN_H
 #define WARDEN_WARDEN_H
@@ -25,10 +26,15 @@ struct warden {
 	int init_program;            /* owned */
 	struct list templates;       /* struct template.link; of one name the newest is last */
 	unsigned last_place;         /* number of the last folder of an image */
-	struct list sandboxes;       /* struct sandbox.link */
-	unsigned sandbox_count;
-	uint32_t next_slice;
-	uint8_t *slices;             /* owned bitmap; slice 0 is never given */
+	struct list sandboxes;       /* struct sandbox.link: claimed and unclaimed */
+	unsigned sandbox_count;      /* of those, the claimed */
+	unsigned pool_count;         /* the unclaimed that are not ending */
+	struct loop_timer pool_timer; /* looks what the pool lacks */
+	int64_t pool_not_before_us;  /* after a failure */
+	unsigned pool_failures;      /* in a row */
+	bool is_pool_filling;        /* something was made since it was full */
+	uint32_t slice_count, next_slice;
+	uint8_t *slices;             /* owned bitmap of slice_count + 1; slice 0 is never given */
 	struct loop_source keeper, signals, api;
 	bool is_greeted;             /* the api said hello */
 	bool is_ready_told;

@@ -38,6 +38,8 @@ struct nursery_setup {
 	uint32_t is_cgroup_v2;
 	uint32_t slices;            /* sandboxes at once at most */
 	uint32_t degraded;          /* LOCKDOWN_WITHOUT_*: layers the operator does without */
+	uint32_t pool;              /* sandboxes that stand ready, a template; 0: none */
+	uint32_t pool_languages;    /* LANGUAGE_BIT of each of which they have a kernel ready */
 	uint32_t reserved;
 	struct wire_limits defaults; /* where a claim says 0 */
 	struct wire_limits caps;     /* the most a claim may ask for */
@@ -59,7 +61,8 @@ struct nursery_name { /* FORGET */
 	char name[TEMPLATE_NAME_SIZE];
 };
 
-/* First packet of an init on its control socket, towards the warden. */
+/* First packet of an init on its control socket, towards the warden. Descriptors, if it is ready: [0] the
+ * root of its files, for mounts_resize. */
 struct nursery_init_ready {
 	uint32_t is_ready; /* 0: message says why not; init exits */
 	char message[256];
@@ -67,12 +70,14 @@ struct nursery_init_ready {
 };
 
 /* Warden -> zygote: make a kernel. Descriptors: [0] pidfd of the sandbox's init, [1] the kernel's
- * socket, [2] stdout, [3] stderr, [4..8] cgroup.procs files to enter. */
+ * socket, [2] stdout, [3] stderr, [4..8] files of the control groups to enter. */
 struct nursery_kernel_request {
 	uint32_t serial;
 	uint32_t cpus; /* cores of the share, rounded up: what os.cpu_count() says */
 	uint32_t degraded; /* as in SETUP */
 	uint32_t language; /* enum language */
+	uint32_t is_standby; /* nobody waits for it: it may take a moment to be quicker later */
+	uint32_t reserved;
 };
 
 /* Zygote -> warden. The first has serial 0: "I am parked". */

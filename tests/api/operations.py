@@ -18,8 +18,8 @@ from schemathesis.specs.openapi import checks
 
 EXAMPLES = 15
 SEED = 20260601
-# 400s that tell of the state of things, not of the form of the request.
-OF_STATE = {"file.is_directory", "file.not_directory", "file.special", "file.loop", "language.unknown"}
+# 400s that tell of the state of things, or of a language of its own, not of the form of the request.
+OF_STATE = {"file.is_directory", "file.not_directory", "file.special", "file.loop", "language.unknown", "template.dockerfile"}
 REFUSALS = ["400", "401", "403", "404", "405", "409", "410", "413", "415", "429", "501", "502", "503", "507"]
 HONEST = {501, 502, 503, 504, 507}
 

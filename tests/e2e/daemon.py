@@ -271,6 +271,16 @@ class Daemon:
                 lines.append(line)
         return lines
 
+    def wait_for_pool(self, seconds: float = 20) -> None:
+        """Until as many sandboxes stand ready as are configured, after the last that was taken from them."""
+
+        def is_full() -> bool:
+            lines = [line["event"] for line in self.events() if line.get("event") == "zygote.warm" or line.get("event", "").startswith("pool.")
+                     or str(line.get("message", "")).endswith("from the pool")]  # fmt: skip
+            return bool(lines) and lines[-1] == "pool.full"
+
+        wait_until(is_full, seconds, "the pool is full")
+
     # ---- inside ----
 
     def _config_file(self) -> Path:

@@ -18,6 +18,7 @@ from daemon import wait_until
 
 CYCLES = int(os.environ.get("CHURN", "1000"))
 WORKERS = 4
+POOL = 4
 
 
 def kernel_pids(sandbox: str) -> list[int]:
@@ -83,11 +84,12 @@ def settle(daemon, wanted: dict) -> dict:
 @pytest.mark.slow
 @pytest.mark.limit(1200)
 def test_after_a_thousand_cycles_everything_is_as_at_the_start(own_daemon):
-    daemon = own_daemon()
+    daemon = own_daemon(config={"pool": POOL, "templates": ["code-interpreter"]})
     chance = random.Random(7)
     for _ in range(3):  # what is made once, on first use, is made now
         cycle(daemon, chance)
-    wait_until(lambda: not [p for p in daemon.processes() if p.role == "init"], 15, "the first sandboxes are gone")
+    daemon.wait_for_pool()
+    wait_until(lambda: len([p for p in daemon.processes() if p.role == "init"]) == POOL, 15, "the first sandboxes are gone")
     before = census.count(daemon)
     memory = {role: census.memory_kb(daemon.process(role).pid) for role in ("keeper", "warden", "api")}
     problems: list[str] = []

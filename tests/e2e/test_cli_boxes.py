@@ -265,7 +265,7 @@ def test_ports_are_listed_and_previewed(sandglass, box):
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("ps", "x"), ("ps", "-x"), ("ps", "--state"), ("exec",), ("exec", "a"), ("exec", "--timeout", "0", "a", "b"), ("exec", "-t", "--json", "a", "b"),
+        ("ps", "x"), ("ps", "-x"), ("ps", "--state"), ("exec",), ("exec", "a"), ("exec", "--timeout", "0", "a", "b"), ("exec", "-t", "--json", "a", "b"), ("exec", "-t", "--timeout", "9", "a", "b"),
         ("shell", "a", "b"), ("shell", "--keep", "a"), ("cp",), ("cp", "a"), ("cp", "a", "b"), ("cp", "1:a", "2:b"), ("cp", "", "1:a"), ("logs",),
         ("logs", "a", "b"), ("logs", "-n", "x", "a"), ("logs", "--stream", "all", "a"), ("events", "-f"), ("events", "a", "b"), ("top", "x"),
         ("top", "-i", "0"), ("rm",), ("rm", "--all", "a"), ("pause",), ("resume",), ("ports",), ("preview", "a"), ("preview", "a", "0"), ("create", "x"),

@@ -155,6 +155,7 @@ def test_a_client_that_reads_slowly_costs_no_memory_and_one_that_leaves_no_proce
     box = boxes()
     box.shell("head -c 200M /dev/zero > /tmp/large")
     api = daemon.process("api").pid
+    daemon.wait_for_pool()
     before = census.memory_kb(api)
     inits = len([p for p in daemon.processes() if p.role == "init"])
     with requests.get(f"{daemon.url}/v1/sandboxes/{box.id}/fs", params={"path": "/tmp/large"}, headers=box.session.headers, stream=True, timeout=30) as answer:

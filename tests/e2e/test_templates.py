@@ -86,7 +86,7 @@ def test_a_template_cannot_be_deleted_over_the_api(daemon):
 def test_the_clients_own_calls_work(client):
     from pandastack import BadRequestError, NotFoundError, ServerError
 
-    assert "base" in [t.name for t in client.templates.list()] and client.templates.builds() == []
+    assert "base" in [t.name for t in client.templates.list()] and isinstance(client.templates.builds(), list)
     with pytest.raises(BadRequestError):
         client.templates.delete("base")
     with pytest.raises(NotFoundError):

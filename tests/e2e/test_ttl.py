@@ -43,7 +43,7 @@ def test_use_keeps_it_alive(boxes):
     wait_until(lambda: is_gone(box), 10, "it is reaped once nobody uses it")
 
 
-@pytest.mark.parametrize("look", ["", "/lifecycle", "/repl/sessions", "/fs/stat?path=/tmp", "/fs/dir?path=/tmp"])
+@pytest.mark.parametrize("look", ["", "/lifecycle", "/repl/sessions", "/fs/stat?path=/tmp", "/fs/dir?path=/tmp", "/ports", "/metrics"])
 def test_looking_does_not_keep_it_alive(boxes, look):
     box = boxes(ttl_seconds=2)
     start = time.monotonic()
@@ -51,6 +51,12 @@ def test_looking_does_not_keep_it_alive(boxes, look):
         assert time.monotonic() - start < 8, "it lives for ever"
         time.sleep(0.2)
     assert time.monotonic() - start < 6
+
+
+def test_a_look_inside_leaves_no_trace(boxes):
+    box = boxes()
+    for look in ("/fs/stat?path=/tmp", "/fs/dir?path=/tmp", "/ports", "/metrics", "/fs/stat?path=/nowhere", "/metrics"):
+        assert box.send("GET", look).status_code == (404 if "nowhere" in look else 200), look
 
 
 def test_a_running_cell_is_never_idle(boxes):

@@ -482,4 +482,4 @@ def test_the_end_of_the_sandbox_closes_the_channel(channel, box):
     channel.receive_json()
     box.kill()
     assert channel.receive_json()["code"] == "sandbox.ended"
-    assert channel.receive() == 1001  # at once, with no further command
+    assert channel.receive() == 1001

@@ -66,7 +66,7 @@ struct websocket *websocket_accept(
 	return NULL;
 }
 
-struct pty *pty_start(struct sandbox *sandbox, uint16_t rows, uint16_t columns,
+struct pty *pty_start(struct sandbox *sandbox, uint16_t rows, uint16_t columns, const char *command,
 	const struct pty_owner *owner, void *state, struct error *err)
 {
 	return NULL;

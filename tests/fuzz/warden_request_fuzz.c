@@ -21,12 +21,14 @@ static void warden_make(void)
 	list_init(&warden.templates);
 	list_init(&warden.sandboxes);
 	list_init(&template.waiting);
+	list_init(&template.pool);
 	template.warden = &warden;
 	strcpy(template.about.name, "base");
 	list_append(&warden.templates, &template.link);
 	warden.setup.slices = 8;
 	warden.setup.defaults = (struct wire_limits){ 1 << 20, 1 << 19, 100, 10, 1000, 0 };
 	warden.setup.caps = warden.setup.defaults;
+	warden.slice_count = 8;
 	warden.slices = calloc(2, 1);
 	if (!loop_init(&warden.loop, &err))
 		abort();

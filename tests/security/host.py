@@ -20,6 +20,17 @@ def process_ids(sandbox: str) -> list[int]:
     return found
 
 
+def names(sandbox: str) -> set[str]:
+    """Of its processes, each cut to 15 characters by the kernel."""
+    found = set()
+    for pid in process_ids(sandbox):
+        try:
+            found.add(Path(f"/proc/{pid}/comm").read_text().strip())
+        except OSError:
+            continue
+    return found
+
+
 def status(pid: int, thread: int | None = None) -> dict[str, str]:
     path = f"/proc/{pid}/status" if thread is None else f"/proc/{pid}/task/{thread}/status"
     lines = (line.partition(":") for line in Path(path).read_text().splitlines())

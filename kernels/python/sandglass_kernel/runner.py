@@ -119,8 +119,8 @@ def _find_flush_stdio():
     return flush_by_ctypes
 
 
-def main(fd: int, cpus: int = 1, home: str = "/home/user", workspace: str = "/workspace") -> None:
-    """Serve cells from the socket `fd` until it ends."""
+def main(fd: int, cpus: int = 1, home: str = "/home/user", workspace: str = "/workspace", is_early: bool = False) -> None:
+    """Serve cells from the socket `fd` until it ends. Early: nobody waits for READY."""
     shell = shells.Shell.instance() if shells.Shell.initialized() else prepare()
     streams.attach(fd, SPARE_OUT, SPARE_ERR)
     wire.attach(fd, order.before_event)
@@ -129,6 +129,9 @@ def main(fd: int, cpus: int = 1, home: str = "/home/user", workspace: str = "/wo
     surroundings.settle(home, workspace, cpus)
     shell.user_ns["_dh"][:] = [workspace]
     kernel = Kernel(shell, _find_flush_stdio())
+    if is_early:
+        from . import warming
+        warming.rehearse(shell)
     wire.send(READY, {"language": "python", "version": platform.python_version()})
     kernel.serve()
 

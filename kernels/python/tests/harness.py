@@ -97,9 +97,9 @@ mount --rbind /dev {root}/dev
 exec chroot {root} /usr/bin/python3 -I -X frozen_modules=on {inside}/tests/stand_in.py {inside} {" ".join(modules)}"""
         return ["/usr/bin/unshare", "-m", "/bin/sh", "-c", script]
 
-    def kernel(self, cpus: int = 1, name: str = "kernel") -> Kernel:
+    def kernel(self, cpus: int = 1, name: str = "kernel", is_early: bool = False) -> Kernel:
         base = "/tmp" if IMAGE else self.folder
-        return Kernel(self, {"home": f"{base}/{name}/home", "workspace": f"{base}/{name}/work", "cpus": cpus})
+        return Kernel(self, {"home": f"{base}/{name}/home", "workspace": f"{base}/{name}/work", "cpus": cpus, "is_early": is_early})
 
     def close(self) -> None:
         self.control.close()

@@ -3,7 +3,7 @@
     stand_in.py KERNELS_FOLDER CONTROL_FD MODULE...
 
 The stand-in's park() waits at the control socket for requests: three descriptors (stdout, stderr, frames) and a line
-of JSON with the workspace, the home and the processors. It forks as the real one does and answers the pid.
+of JSON with the workspace, the home, the processors, and whether the kernel is made ahead of time. It forks as the real one does and answers the pid.
 """
 import ast
 import functools
@@ -42,7 +42,7 @@ def park(fd):
         os.closerange(4, 64)
         from sandglass_kernel import runner
         runner.main = functools.partial(runner.main, home=how["home"], workspace=how["workspace"])
-        return how["cpus"]
+        return how["cpus"], how["is_early"]
 
 
 os.closerange(4, 1024)

@@ -739,6 +739,17 @@ def test_files_named_like_library_modules_do_not_confuse_the_kernel(zygote):
     second.close()
 
 
+def test_a_kernel_made_ahead_of_time_begins_as_any_other(new_kernel):
+    code = ("import random, sys\n[sorted(globals()), len(In), dict(Out), (_, __, ___), get_ipython().execution_count, _dh, sys.path,"
+            " getattr(sys, 'last_type', None), sorted(n for n in __import__('linecache').cache if n.startswith('<cell'))]")
+    early, other = new_kernel(is_early=True), new_kernel()
+    first = early.run(code)
+    assert first.exit == 0 and first.stdout == first.stderr == "" and len(first.log) == 2
+    assert first.text.replace(early.how["home"], "HOME").replace(early.how["workspace"], "WORK") == (
+        other.run(code).text.replace(other.how["home"], "HOME").replace(other.how["workspace"], "WORK"))
+    assert early.run("Out").text.startswith("{1: [") and early.run("random.random()").text != other.run("random.random()").text
+
+
 def test_processors_agree_with_the_share(new_kernel):
     kernel = new_kernel(cpus=1)
     assert kernel.run("import multiprocessing, os\n(os.cpu_count(), multiprocessing.cpu_count(), len(os.sched_getaffinity(0)))").text == "(1, 1, 1)"
