@@ -160,7 +160,7 @@ def test_a_paused_terminal_goes_on_where_it_was(boxes):  # noqa: F811
 @pytest.mark.limit(120)
 @pytest.mark.parametrize("ends", ["delete", "paused delete", "warden"])
 def test_nothing_hangs_and_nothing_is_left_when_all_ends_at_once(own_daemon, ends):
-    daemon = own_daemon()
+    daemon = own_daemon(config={"pool": 0})  # what stands ready for others comes and goes
     before = count(daemon)
     box = Box(daemon)
     box.shell("nohup python3 -c 'import socket,time; s=socket.socket(); s.bind((\"127.0.0.1\",8000)); s.listen(50); time.sleep(1000)' >/dev/null 2>&1 &")
