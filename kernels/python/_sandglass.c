@@ -40,7 +40,7 @@
 
 #define SETTLED_NAMESPACES                                                                         \
 	(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP)
-#define REQUEST_FDS_FIXED 4
+#define REQUEST_FDS 4
 #define RUNNERS "/usr/lib/sandglass/"
 
 /* What a child needs, fetched in the zygote: after clone the less is done the better. */
@@ -100,14 +100,13 @@ static _Noreturn void execute_runner(uint32_t language)
 }
 
 /* The child's way in. On failure it says why on its stderr pipe, which only the warden reads yet. */
-static void enter_or_exit(const struct zygote *zygote, const struct wire_packet *packet,
-	const struct nursery_kernel_request *request)
+static void enter_or_exit(const struct zygote *zygote, const struct wire_packet *groups,
+	const struct wire_packet *packet, const struct nursery_kernel_request *request)
 {
 	struct error err = { 0 };
 	syscall(SYS_set_robust_list, zygote->robust_head, zygote->robust_size);
 	close(0);
-	bool is_in = cgroup_enter(packet->fds + REQUEST_FDS_FIXED,
-			     packet->fd_count - REQUEST_FDS_FIXED, &err) &&
+	bool is_in = cgroup_enter(groups->fds, groups->fd_count, &err) &&
 		     arrange_descriptors(packet->fds, &err) && join_sandbox(&err) &&
 		     lockdown_user(request->degraded, &err) && lockdown_dumpable(&err);
 	if (!is_in) {
@@ -125,8 +124,8 @@ static void enter_or_exit(const struct zygote *zygote, const struct wire_packet 
 }
 
 /* Clones into the sandbox. 0: in the child, settled. */
-static pid_t make_kernel(const struct zygote *zygote, const struct wire_packet *packet,
-	const struct nursery_kernel_request *request)
+static pid_t make_kernel(const struct zygote *zygote, const struct wire_packet *groups,
+	const struct wire_packet *packet, const struct nursery_kernel_request *request)
 {
 	struct kernel_clone_args args = {
 		.flags = CLONE_PARENT | CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID,
@@ -136,7 +135,7 @@ static pid_t make_kernel(const struct zygote *zygote, const struct wire_packet *
 		return -1;
 	long pid = syscall(SYS_clone3, &args, sizeof(args));
 	if (pid == 0) {
-		enter_or_exit(zygote, packet, request);
+		enter_or_exit(zygote, groups, packet, request);
 		return 0;
 	}
 	int clone_errno = errno;
@@ -155,20 +154,33 @@ static void answer(const struct zygote *zygote, uint32_t serial, pid_t pid, int 
 		_exit(0); /* no warden, no zygote */
 }
 
+/* One of the two packets of a request; the warden sends nothing else. */
+static void receive(const struct zygote *zygote, struct wire_packet *packet, size_t size)
+{
+	if (wire_receive(zygote->control_fd, packet, NULL) != WIRE_GOT)
+		_exit(0);
+	if (packet->size != size)
+		_exit(73);
+}
+
 /* Serves the warden; returns in a child, with what was asked of it. */
 static void serve(struct zygote *zygote, struct nursery_kernel_request *ret_request)
 {
 	for (;;) {
-		struct wire_packet packet;
-		if (wire_receive(zygote->control_fd, &packet, NULL) != WIRE_GOT)
-			_exit(0);
-		if (packet.size != sizeof(*ret_request) || packet.fd_count < REQUEST_FDS_FIXED + 1)
-			_exit(73);
+		struct wire_packet groups, packet;
+		struct nursery_kernel_groups first;
+		receive(zygote, &groups, sizeof(first));
+		receive(zygote, &packet, sizeof(*ret_request));
+		memcpy(&first, groups.bytes, sizeof(first));
 		memcpy(ret_request, packet.bytes, sizeof(*ret_request));
-		pid_t pid = make_kernel(zygote, &packet, ret_request);
+		if (groups.fd_count == 0 || packet.fd_count != REQUEST_FDS ||
+			first.serial != ret_request->serial)
+			_exit(73);
+		pid_t pid = make_kernel(zygote, &groups, &packet, ret_request);
 		if (pid == 0)
 			return;
 		int os_error = pid < 0 ? errno : 0;
+		wire_packet_deinit(&groups);
 		wire_packet_deinit(&packet);
 		answer(zygote, ret_request->serial, pid, os_error);
 	}

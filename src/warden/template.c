@@ -1,10 +1,10 @@
 /*
- * Zygotes. Each is exec'd in the nursery's user and pid namespace (setns into a sandbox's pid namespace
- * is refused from a pid namespace beside it), in mount, net, ipc and uts namespaces of its own, on the
- * image, with an empty environment and CAP_SYS_ADMIN as its only capability.
+ * Zygotes. Each is exec'd in the nursery's user and pid namespace (setns into a sandbox's pid
+ * namespace is refused from a pid namespace beside it), in mount, net, ipc and uts namespaces of
+ * its own, on the image, with an empty environment and CAP_SYS_ADMIN as its only capability.
  *
- * A zygote that dies is started anew; running kernels are unharmed. One that never got warm is given up
- * after a few tries, and requests for it fail with what there is to say.
+ * A zygote that dies is started anew; running kernels are unharmed. One that never got warm is
+ * given up after a few tries, and requests for it fail with what there is to say.
  */
 #include "warden/template.h"
 
@@ -48,8 +48,8 @@ static void become_zygote(const struct template *template, int control_fd)
 	struct error err = { 0 };
 	struct warden *warden = template->warden;
 	char preload[NURSERY_PRELOAD_SIZE], *save = NULL;
-	char *words[ZYGOTE_WORDS] = { (char *)template->about.program, "-I", "-X", "frozen_modules=on",
-		"/usr/lib/sandglass/python/zygote.py" };
+	char *words[ZYGOTE_WORDS] = { (char *)template->about.program, "-I", "-X",
+		"frozen_modules=on", "/usr/lib/sandglass/python/zygote.py" };
 	unsigned count = 5;
 	int groups[CGROUP_HIERARCHIES];
 	unsigned group_count;
@@ -86,13 +86,27 @@ static void fail_waiting(struct template *template, const char *why)
 	}
 }
 
+static bool send_groups(struct template *template, const struct sandbox *sandbox, uint32_t serial,
+	struct error *err)
+{
+	struct nursery_kernel_groups message = { .serial = serial };
+	int fds[CGROUP_HIERARCHIES];
+	unsigned count;
+	if (!cgroup_box_work_entry(&template->warden->cgroups, sandbox->box, fds, &count, err))
+		return false;
+	bool is_sent = wire_send(template->zygote_fd, &message, sizeof(message), fds, count, err);
+	for (unsigned i = 0; i < count; i++)
+		fd_close(&fds[i]);
+	return is_sent;
+}
+
+/* If only the first packet can be sent, the zygote takes the next pair for a mistake, and ends. */
 static void ask(struct template *template, struct kernel *kernel)
 {
 	struct error err = { 0 };
 	const struct sandbox *sandbox = kernel->sandbox;
-	int fds[WIRE_FDS] = { sandbox->init_pidfd, kernel->inner_frames_fd, kernel->inner_out_fd,
+	const int fds[] = { sandbox->init_pidfd, kernel->inner_frames_fd, kernel->inner_out_fd,
 		kernel->inner_err_fd };
-	unsigned groups;
 	struct nursery_kernel_request request = {
 		.serial = ++template->next_serial,
 		.cpus = kernel->cores,
@@ -100,14 +114,9 @@ static void ask(struct template *template, struct kernel *kernel)
 		.language = kernel->language,
 		.is_standby = kernel_is_standby(kernel),
 	};
-	bool is_sent = cgroup_box_work_entry(
-		&template->warden->cgroups, sandbox->box, fds + 4, &groups, &err);
-	if (is_sent) {
-		is_sent = wire_send(
-			template->zygote_fd, &request, sizeof(request), fds, 4 + groups, &err);
-		for (unsigned i = 0; i < groups; i++)
-			fd_close(&fds[4 + i]);
-	}
+	bool is_sent = send_groups(template, sandbox, request.serial, &err) &&
+		       wire_send(template->zygote_fd, &request, sizeof(request), fds,
+			       ARRAY_SIZE(fds), &err);
 	kernel->zygote_serial = request.serial;
 	if (is_sent)
 		return;
@@ -124,7 +133,8 @@ void template_make_kernel(struct template *template, struct kernel *kernel)
 	if (template->is_warm)
 		ask(template, kernel);
 	else if (template->failures >= GIVE_UP_AFTER)
-		fail_waiting(template, "the template's zygote does not start; see the daemon's log");
+		fail_waiting(
+			template, "the template's zygote does not start; see the daemon's log");
 }
 
 /* ---- one in the place of another ---- */
@@ -166,7 +176,8 @@ static void retire(struct template *template)
 /* Those of its name that were there before it. */
 static void replace_former(struct template *template)
 {
-	LIST_EACH (&template->warden->templates, struct template, link, former) {
+	LIST_EACH(&template->warden->templates, struct template, link, former)
+	{
 		if (former == template)
 			return;
 		if (strcmp(former->about.name, template->about.name) != 0)
@@ -177,7 +188,8 @@ static void replace_former(struct template *template)
 
 void template_forget(struct warden *warden, const char *name)
 {
-	LIST_EACH (&warden->templates, struct template, link, template) {
+	LIST_EACH(&warden->templates, struct template, link, template)
+	{
 		if (strcmp(template->about.name, name) != 0)
 			continue;
 		template->is_forgotten = true;
@@ -194,14 +206,16 @@ static void on_answer(struct template *template, const struct nursery_kernel_ans
 		template->is_warm = true;
 		template->failures = 0;
 		replace_former(template);
-		log_write(LOG_INFO, "zygote.warm", NULL, "template '%s' is warm", template->about.name);
-		LIST_EACH (&template->waiting, struct kernel, link, kernel)
-			ask(template, kernel);
+		log_write(LOG_INFO, "zygote.warm", NULL, "template '%s' is warm",
+			template->about.name);
+		LIST_EACH(&template->waiting, struct kernel, link, kernel)
+		ask(template, kernel);
 		pool_on_warm(template->warden);
 		keeper_link_check_ready(template->warden);
 		return;
 	}
-	LIST_EACH (&template->waiting, struct kernel, link, kernel) {
+	LIST_EACH(&template->waiting, struct kernel, link, kernel)
+	{
 		if (kernel->zygote_serial != answer->serial)
 			continue;
 		struct error err;
@@ -284,10 +298,11 @@ static struct template *make(
 	struct warden *warden, const struct nursery_template *about, struct error *err)
 {
 	unsigned count = 0;
-	LIST_EACH (&warden->templates, struct template, link, known)
-		count++;
+	LIST_EACH(&warden->templates, struct template, link, known)
+	count++;
 	if (count >= TEMPLATES_LIMIT) {
-		error_set(err, ERROR_HOST_FULL, "%u images are in use, the former ones included", count);
+		error_set(err, ERROR_HOST_FULL, "%u images are in use, the former ones included",
+			count);
 		return NULL;
 	}
 	struct template *template = calloc(1, sizeof(*template));
@@ -301,8 +316,8 @@ static struct template *make(
 	return template;
 }
 
-bool template_add(
-	struct warden *warden, const struct nursery_template *about, int mount_fd, struct error *err)
+bool template_add(struct warden *warden, const struct nursery_template *about, int mount_fd,
+	struct error *err)
 {
 	struct template *template = make(warden, about, err);
 	bool is_attached = template && mounts_attach_image(mount_fd, template->place, err);
@@ -319,16 +334,17 @@ bool template_add(
 struct template *template_find(struct warden *warden, const char *name)
 {
 	struct template *found = NULL;
-	LIST_EACH (&warden->templates, struct template, link, template)
-		if (!strcmp(template->about.name, name) && !template->is_forgotten &&
-			(!found || template->is_warm || !found->is_warm))
-			found = template;
+	LIST_EACH(&warden->templates, struct template, link, template)
+	if (!strcmp(template->about.name, name) && !template->is_forgotten &&
+		(!found || template->is_warm || !found->is_warm))
+		found = template;
 	return found;
 }
 
 bool template_on_exit(struct warden *warden, pid_t pid, int status)
 {
-	LIST_EACH (&warden->templates, struct template, link, template) {
+	LIST_EACH(&warden->templates, struct template, link, template)
+	{
 		if (template->zygote_pid != pid)
 			continue;
 		log_write(LOG_ERROR, "zygote.ended", NULL, "the zygote of '%s' ended, status 0x%x",
@@ -350,8 +366,8 @@ bool template_on_exit(struct warden *warden, pid_t pid, int status)
 
 bool templates_are_settled(const struct warden *warden)
 {
-	LIST_EACH (&warden->templates, struct template, link, template)
-		if (!template->is_warm && template->failures < GIVE_UP_AFTER)
-			return false;
+	LIST_EACH(&warden->templates, struct template, link, template)
+	if (!template->is_warm && template->failures < GIVE_UP_AFTER)
+		return false;
 	return true;
 }

@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define WIRE_FDS 9       /* descriptors a packet, at most: a kernel on five hierarchies needs them */
+#define WIRE_FDS 8       /* descriptors a packet, at most */
 #define WIRE_PACKET 8192 /* bytes a packet, at most */
 
 struct wire_header {

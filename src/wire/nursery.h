@@ -69,8 +69,15 @@ struct nursery_init_ready {
 	char hint[192];
 };
 
-/* Warden -> zygote: make a kernel. Descriptors: [0] pidfd of the sandbox's init, [1] the kernel's
- * socket, [2] stdout, [3] stderr, [4..8] files of the control groups to enter. */
+/* Warden -> zygote: make a kernel, in two packets. First: which control groups to enter, by a file of
+ * each. */
+struct nursery_kernel_groups {
+	uint32_t serial;
+	uint32_t reserved;
+};
+
+/* Then, with the same serial: all else. Descriptors: [0] pidfd of the sandbox's init, [1] the
+ * kernel's socket, [2] stdout, [3] stderr. */
 struct nursery_kernel_request {
 	uint32_t serial;
 	uint32_t cpus; /* cores of the share, rounded up: what os.cpu_count() says */
