@@ -120,8 +120,11 @@ static struct build *find(const struct call *call, struct error *err)
 {
 	const char *id = http_request_segment(call->request, 3);
 	struct build *build = is_operator(call) ? builds_find(&call->api->builds, id) : NULL;
-	if (!build)
+	if (!build) {
 		error_set(err, ERROR_BUILD_NOT_FOUND, "no build of that id");
+		error_hint(err,
+			"the last builds: 'sandglass template builds' or GET /v1/templates/builds");
+	}
 	return build;
 }
 

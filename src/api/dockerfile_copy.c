@@ -107,7 +107,8 @@ static bool copy_one(struct reader *reader, char *source, const char *target, bo
 	int count = copy_folder(reader, source, target);
 	if (count == 0)
 		return dockerfile_refuse(reader,
-			"send it along with the Dockerfile, under that path",
+			"send it along with the Dockerfile, under that path (command line: "
+			"--context FOLDER)",
 			"'%.80s' is not in the context", source);
 	return count > 0;
 }

@@ -162,7 +162,9 @@ static bool take_file(struct reader *reader, const char *path)
 	for (size_t i = 0; i < reader->context->count; i++)
 		if (strcmp(reader->context->files[i].path, path) == 0)
 			return read_requirements(reader, &reader->context->files[i]);
-	return dockerfile_refuse(reader, "send it along with the Dockerfile, under that path",
+	return dockerfile_refuse(reader,
+		"send it along with the Dockerfile, under that path (command line: --context "
+		"FOLDER)",
 		"'%.80s' is not in the context", path);
 }
 

@@ -54,7 +54,8 @@ bool fields_check(json_t *object, const char *const *known, const char *inside, 
 			continue;
 		error_set(err, ERROR_UNKNOWN_FIELD, "unknown field '%.80s'%s%s", name,
 			inside ? " in " : "", inside ? inside : "");
-		return error_hint(err, "leave it out; see GET /v1/capabilities for what there is");
+		return error_hint(err,
+			"leave it out; /docs and /openapi.json of this daemon list the fields");
 	}
 	return true;
 }

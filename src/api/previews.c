@@ -175,7 +175,8 @@ static bool read_path(struct preview *preview, json_t *path, struct error *err)
 	if (!text || text[0] != '/' || strlen(text) != size || strpbrk(text, "?#\\;%\n\r\t ") ||
 		strstr(text, "//") || strstr(text, "/./") || strstr(text, "/../"))
 		return error_set(err, ERROR_INVALID,
-			"'paths' must hold plain paths that begin with '/', as they read decoded");
+			"each of 'paths' must begin with '/' and have no blank, none of ?#%%\\; and "
+			"no empty or dot segment");
 	if (used + size + 1 > PREVIEW_PATHS_SIZE)
 		return error_set(
 			err, ERROR_INVALID, "'paths' are longer than %d bytes", PREVIEW_PATHS_SIZE);

@@ -328,7 +328,9 @@ bool sandbox_takes_work(const struct sandbox *sandbox, struct error *err)
 	if (!sandbox_is_paused(sandbox))
 		return true;
 	error_set(err, ERROR_SANDBOX_NOT_RUNNING, "the sandbox is paused");
-	return error_hint(err, "POST /v1/sandboxes/%s/resume lets it go on", sandbox->text);
+	return error_hint(err,
+		"'sandglass resume %.12s' or POST /v1/sandboxes/%s/resume lets it go on",
+		sandbox->text, sandbox->text);
 }
 
 static bool enter(struct guest *guest, struct sandbox *sandbox, unsigned *count,

@@ -121,12 +121,15 @@ const struct command commands[] = {
 		"\n" CONNECTION },
 	{ "ports", ports_command, "what listens in a sandbox",
 		"usage: sandglass ports [--state DIR] [--json] ID\n"
-		"\n" CONNECTION },
+		"\n" CONNECTION "\n"
+		"URL is for programs that send the key. In a browser on the daemon's host:\n"
+		"http://PORT-ID.localhost:8080/, with the whole ID and the daemon's own port.\n" },
 	{ "preview", preview_command, "an address for a server in a sandbox, that needs no key",
 		"usage: sandglass preview [OPTION]... ID PORT\n"
 		"\n"
 		"  --ttl SECONDS       how long it is good (default 3600, at most 7 days)\n"
-		"  --path PATH         only for this path and what is below it\n"
+		"  --path PATH         only for this path and what is below it; the address is "
+		"its\n"
 		"  --json              with its end and its token\n" CONNECTION },
 	{ "rm", rm_command, "end sandboxes",
 		"usage: sandglass rm [OPTION]... ID...\n"
@@ -156,7 +159,8 @@ const struct command commands[] = {
 		"\n"
 		"The key is printed once and kept nowhere: DIR/keys holds its hash. Owners make "
 		"and\n"
-		"revoke further keys of their own over the API (/v1/me/tokens).\n" },
+		"revoke further keys of their own over the API (/v1/me/tokens);\n"
+		"those are not listed here.\n" },
 	{ "template", template_command, "build the images that sandboxes start from, or list them",
 		"usage: sandglass template build NAME [--force] [--quiet]\n"
 		"       sandglass template list\n"
@@ -171,7 +175,8 @@ const struct command commands[] = {
 		"(default ~/.cache/sandglass). The others ask a daemon, with the operator's key:\n"
 		"\n"
 		"  --dockerfile FILE   what to build from; see docs/api.md for what it may say\n"
-		"  --context DIR       the files it copies\n"
+		"  --context DIR       the folder that COPY copies from (default: nothing to "
+		"copy)\n"
 		"  --size-mb N         the image may be that large (default 1024)\n"
 		"  --state DIR         the daemon's state folder; without it PANDASTACK_API and\n"
 		"                      PANDASTACK_API_KEY say which daemon and which key\n" },

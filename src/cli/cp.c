@@ -161,7 +161,8 @@ static void report(const struct copy *copy)
 {
 	if (copy->folders == 0)
 		return;
-	fprintf(stderr, "%u files in %u folders copied", copy->files, copy->folders);
+	fprintf(stderr, "%u file%s in %u folder%s copied", copy->files, copy->files == 1 ? "" : "s",
+		copy->folders, copy->folders == 1 ? "" : "s");
 	if (copy->skipped)
 		fprintf(stderr, ", %u left out", copy->skipped);
 	fputc('\n', stderr);

@@ -44,7 +44,8 @@ static void print_text(const struct report *report)
 	unsigned missing = count_state(report, CHECK_MISSING);
 	unsigned warnings = count_state(report, CHECK_WARNING);
 	unsigned unknown = count_state(report, CHECK_UNKNOWN);
-	printf("\n%u missing, %u warnings, %u unknown: %s\n", missing, warnings, unknown,
+	printf("\n%u missing, %u warning%s, %u unknown: %s\n", missing, warnings,
+		warnings == 1 ? "" : "s", unknown,
 		missing ? "the daemon will not work here" : "the daemon can run here");
 }
 

@@ -175,6 +175,11 @@ static bool explain(const struct http_client *client, const struct http_call *ca
 		return error_set(err, ERROR_INTERNAL, "%s %s was not answered within %ld s",
 			call->method, call->path,
 			call->limit_s ? call->limit_s : HTTP_CONNECT_LIMIT_MS / 1000);
+	if (code == CURLE_PARTIAL_FILE || code == CURLE_GOT_NOTHING || code == CURLE_RECV_ERROR ||
+		code == CURLE_SEND_ERROR) {
+		error_set(err, ERROR_INTERNAL, "the connection to %s broke", client->target.api);
+		return error_hint(err, "the daemon was ended, or something in between hung up");
+	}
 	return error_set(err, ERROR_INTERNAL, "%s %s failed: %s", call->method, call->path,
 		curl_easy_strerror(code));
 }

@@ -68,7 +68,7 @@ static void print_overview(FILE *stream)
 
 static int print_help(const char *name)
 {
-	if (!name) {
+	if (!name || strcmp(name, "help") == 0 || strcmp(name, "version") == 0) {
 		print_overview(stdout);
 		return EXIT_OK;
 	}

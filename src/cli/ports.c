@@ -5,6 +5,7 @@
 #include "cli/options.h"
 #include "cli/table.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -80,13 +81,26 @@ struct preview {
 	int64_t ttl_s;
 };
 
+/* A token that is limited to a path is not for the root, so the address is that of the path. */
+static void print_encoded(const char *path)
+{
+	for (; *path; path++)
+		if (isalnum((unsigned char)*path) || strchr("/-._~", *path))
+			putchar(*path);
+		else
+			printf("%%%02X", (unsigned char)*path);
+}
+
 static int print_preview(const struct preview *preview, json_t *made)
 {
 	const char *url = json_string_value(json_object_get(made, "url"));
 	const char *end = json_string_value(json_object_get(made, "expires_at"));
 	if (preview->is_json)
 		return command_print_json("preview", made);
-	printf("%s\n", url ? url : "");
+	printf("%s", url ? url : "");
+	if (preview->path)
+		print_encoded(preview->path + strspn(preview->path, "/"));
+	putchar('\n');
 	fprintf(stderr, "anyone with this address may use it until %s\n", end ? end : "?");
 	json_decref(made);
 	return command_end("preview");

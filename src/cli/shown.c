@@ -69,12 +69,15 @@ static void print_error(struct shown *shown, const json_t *event)
 {
 	const char *message = json_string_value(json_object_get(event, "message"));
 	const char *hint = json_string_value(json_object_get(event, "hint"));
+	const char *name = json_string_value(json_object_get(event, "name"));
 	if (!message || json_string_length(json_object_get(event, "traceback")) > 0)
 		return;
 	begin(shown);
 	fprintf(stderr, "%s\n", message);
 	if (hint)
-		fprintf(stderr, "  -> %s\n", hint);
+		fprintf(stderr, "  -> %s\n",
+			name && strcmp(name, "CellTimeout") == 0 ? "--timeout SECONDS gives it more"
+								 : hint);
 }
 
 static void end(struct shown *shown, const json_t *event)

@@ -205,8 +205,9 @@ static void print_template(const json_t *template)
 
 static void print_build(const json_t *build)
 {
-	printf("%-18s %-20s %-9s %.19s  %s\n", text_of(build, "id"), text_of(build, "name"),
-		text_of(build, "status"), text_of(build, "created_at"), text_of(build, "error"));
+	const char *error = text_of(build, "error");
+	printf("%-18s %-20s %-9s %.19sZ%s%s\n", text_of(build, "id"), text_of(build, "name"),
+		text_of(build, "status"), text_of(build, "created_at"), *error ? "  " : "", error);
 }
 
 static int list(int argc, char **argv, const char *path, void (*print)(const json_t *item))

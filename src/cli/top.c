@@ -112,8 +112,9 @@ static bool write_sum(const struct survey *survey, struct buf *out)
 		processes += MAX(surveyed_number(entry, "processes"), 0);
 	}
 	human_bytes(memory, text);
-	return buf_printf(out, "%zu sandbox%s, cpu %.1f%%, memory %s, %.0f processes\n\n",
-		survey->count, survey->count == 1 ? "" : "es", cpu, text, processes);
+	return buf_printf(out, "%zu sandbox%s, cpu %.1f%%, memory %s, %.0f process%s\n\n",
+		survey->count, survey->count == 1 ? "" : "es", cpu, text, processes,
+		processes == 1 ? "" : "es");
 }
 
 static bool write_tables(const struct top *top, const struct survey *survey, struct buf *out)

@@ -50,10 +50,16 @@ static int parse(int count, char **words, struct arguments *arguments)
 		else if (option == 'v' || option == 'h') {
 			fputs(option == 'v' ? SANDGLASS_VERSION "\n" : usage, stdout);
 			return 0;
-		} else
+		} else {
+			fputs(usage, stderr);
 			return 2;
+		}
 	}
 	if (!arguments->state || optind < count) {
+		if (optind < count)
+			fprintf(stderr, "sandglassd: '%s' is no option\n", words[optind]);
+		else
+			fputs("sandglassd: --state DIR is missing\n", stderr);
 		fputs(usage, stderr);
 		return 2;
 	}

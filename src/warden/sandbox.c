@@ -51,6 +51,16 @@ static void give_slice(struct warden *warden, uint32_t slice)
 
 /* ---- the end ---- */
 
+/* For the log. Whether it was a client or the clock that asked is in the api's line. */
+static const char *end_words(enum sandbox_end end)
+{
+	static const char *const words[] = { [SANDBOX_END_RELEASED] = "asked for",
+		[SANDBOX_END_FAILED] = "it never came to life",
+		[SANDBOX_END_HOST] = "its init died, or the daemon ends",
+		[SANDBOX_END_MEMORY] = "the memory limit" };
+	return (size_t)end < ARRAY_SIZE(words) ? words[end] : "?";
+}
+
 static void tell_ended(struct sandbox *sandbox)
 {
 	struct warden_sandbox_ended ended = {
@@ -114,7 +124,8 @@ static void try_to_remove(struct sandbox *sandbox)
 		log_write(LOG_ERROR, "sandbox.cgroup", sandbox->name, "its cgroup cannot be removed");
 	}
 	if (sandbox->is_claimed) {
-		log_write(LOG_INFO, "sandbox.ended", sandbox->name, "reason %d", (int)sandbox->end);
+		log_write(LOG_INFO, "sandbox.ended", sandbox->name, "gone: %s",
+			end_words(sandbox->end));
 		tell_ended(sandbox);
 	}
 	sandbox_free(sandbox);
