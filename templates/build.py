@@ -49,6 +49,7 @@ PYTHONS = {"bookworm": "3.11"}  # Debian's own Python of each suite that was tri
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 IMAGE_DATE = 1735689600  # of every file: 2025-01-01, so that equal trees give equal images
 SPACE_NEEDED = 2 << 30
+SPACE_KEPT = 256 << 20  # for the others on that disk: packages may unpack to any size
 HOST_PACKAGES = "apt-get install mmdebstrap erofs-utils python3-pip"
 
 # The image is read-only and the sandbox's mounts come on top: their places have to be there.
@@ -369,9 +370,14 @@ class Runner:
         return subprocess.Popen([*UNTIL_WE_DIE, *map(str, command)], **options)
 
     def finish(self, process, what, hint=""):
-        """Waits; returns stdout if it was piped."""
+        import subprocess
+
         try:
-            output, _ = process.communicate()
+            while process.poll() is None:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(timeout=1)
+                if process.poll() is None and shutil.disk_usage(self.log_path.parent).free < SPACE_KEPT:
+                    raise BuildError(f"{what} was ended: the disk is nearly full", "ask for less, or make room there")
         except BaseException:
             process.kill()
             process.wait()
@@ -380,10 +386,9 @@ class Runner:
             lines = self.log_path.read_text(errors="replace").splitlines()[-15:]
             said = "\n".join("  | " + line for line in lines)
             raise BuildError(f"{what} failed (exit {process.returncode})\n{said}", hint or self.where)
-        return output
 
     def run(self, command, what, hint="", **options):
-        return self.finish(self.start(command, **options), what, hint)
+        self.finish(self.start(command, **options), what, hint)
 
     def as_owner(self, root, command, what, *, wheels=""):
         """A program of Debian's packages, by its full path, that writes to the tree and runs nothing else of it."""

@@ -362,3 +362,12 @@ def test_what_the_check_prints_has_an_end(tmp_path, monkeypatch):
     assert runner.as_user(tmp_path, ["printf", "12"], "it") == b"12"
     with pytest.raises(build.BuildError, match="printed more than"):
         runner.as_user(tmp_path, ["head", "-c", "1001", "/dev/zero"], "it")
+
+
+def test_a_tool_that_fills_the_disk_is_ended(tmp_path, monkeypatch):
+    monkeypatch.setattr(build, "SPACE_KEPT", 1 << 62)
+    runner = build.Runner(tmp_path / "log", quiet=True)
+    process = runner.start(["sleep", "60"])
+    with pytest.raises(build.BuildError, match="pip was ended: the disk is nearly full"):
+        runner.finish(process, "pip")
+    assert process.returncode is not None
