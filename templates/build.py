@@ -435,7 +435,7 @@ def check_host(cache):
         hint = "run it with sudo, and SANDGLASS_CACHE set if the daemon is not root"
         raise BuildError("building a template needs root", hint)
     os.environ["PATH"] += ":/usr/sbin:/sbin"
-    missing = [tool for tool in ("mmdebstrap", "mkfs.erofs", "unshare", "setpriv", "chroot") if not shutil.which(tool)]
+    missing = [tool for tool in ("mmdebstrap", "mkfs.erofs", "unshare", "setpriv", "prlimit", "chroot") if not shutil.which(tool)]
     if missing:
         raise BuildError(f"this host lacks {', '.join(missing)}", HOST_PACKAGES)
     if not list(Path("/usr/share/keyrings").glob("debian-archive-keyring.*")):
@@ -500,9 +500,13 @@ def wheel_platforms(template):
     return [f"--platform={tag}" for tag in tags]
 
 
+# It reads archives of strangers on the host; some KB of one may unpack to any size.
+PIP_LIMITS = ["prlimit", f"--as={4 << 30}", "--core=0"]
+
+
 def download_command(template, folder):
     digits = template.python.replace(".", "")
-    command = [*find_pip(), "download", "--quiet", "--disable-pip-version-check", "--dest", folder]
+    command = [*PIP_LIMITS, *find_pip(), "download", "--quiet", "--disable-pip-version-check", "--dest", folder]
     command += ["--only-binary=:all:", "--implementation=cp", f"--python-version={template.python}"]
     command += [f"--abi=cp{digits}", "--abi=abi3", "--abi=none", *wheel_platforms(template)]
     return command

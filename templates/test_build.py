@@ -371,3 +371,10 @@ def test_a_tool_that_fills_the_disk_is_ended(tmp_path, monkeypatch):
     with pytest.raises(build.BuildError, match="pip was ended: the disk is nearly full"):
         runner.finish(process, "pip")
     assert process.returncode is not None
+
+
+def test_an_archive_that_unpacks_to_any_size_ends_pip(templates):
+    command = build.download_command(load(templates), "wheels")
+    limited = command[: command.index("--core=0") + 1]
+    done = subprocess.run([*limited, sys.executable, "-c", "bytearray(5 << 30)"], capture_output=True, text=True)
+    assert done.returncode != 0 and "MemoryError" in done.stderr
