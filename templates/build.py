@@ -23,7 +23,9 @@ A finished entry is never changed, only replaced as a whole: a daemon that has t
 keeps it. All work happens in one folder inside the cache, with mounts only in namespaces that end
 with the command, so a build that is killed leaves at most that folder, and the next one removes it.
 
-Only the standard library is used. What runs the target's programs does so offline in a chroot.
+Only the standard library is used. What runs the target's programs does so offline in a chroot and without
+capabilities. Code of wheels and of placed files is not trusted: it runs as the sandbox's user in a tree that is
+read-only, or not at all, since whoever writes to the tree decides what the steps after it meet there.
 """
 
 import argparse
@@ -47,6 +49,7 @@ PYTHONS = {"bookworm": "3.11"}  # Debian's own Python of each suite that was tri
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 IMAGE_DATE = 1735689600  # of every file: 2025-01-01, so that equal trees give equal images
 SPACE_NEEDED = 2 << 30
+SPACE_KEPT = 256 << 20  # for the others on that disk: packages may unpack to any size
 HOST_PACKAGES = "apt-get install mmdebstrap erofs-utils python3-pip"
 
 # The image is read-only and the sandbox's mounts come on top: their places have to be there.
@@ -297,15 +300,16 @@ root=$1 mode=$2 wheels=$3
 shift 3
 mount --bind "$root" "$root"
 test "$mode" = rw || mount -o remount,bind,ro "$root"
-mount -t proc proc "$root/proc"
-mount -t tmpfs -o mode=755 tmpfs "$root/dev"
+mount -t proc -o ro,nosuid,nodev,noexec proc "$root/proc"
+mount -t tmpfs -o mode=755,size=64m tmpfs "$root/dev"
 for device in null zero full random urandom; do
 	: >"$root/dev/$device"
 	mount --bind "/dev/$device" "$root/dev/$device"
+	mount -o remount,bind,ro "$root/dev/$device"
 done
 ln -s /proc/self/fd "$root/dev/fd"
 mkdir -m 1777 "$root/dev/shm"
-mount -t tmpfs -o mode=1777 tmpfs "$root/tmp"
+mount -t tmpfs -o mode=1777,size=1g,nosuid,nodev tmpfs "$root/tmp"
 if test -n "$wheels"; then
 	mount -t tmpfs tmpfs "$root/run"
 	mkdir "$root/run/wheels"
@@ -317,6 +321,12 @@ exec "$@"
 UNTIL_WE_DIE = ["setpriv", "--pdeathsig", "KILL", "--"]
 # With a pid namespace nothing outlives the command, however it ends.
 ISOLATED = ["unshare", "--mount", "--propagation", "private", "--pid", "--ipc", "--fork", "--kill-child"]
+# Root there is the host's: without capabilities it owns the tree and nothing else. By the full path, as all
+# that is run there: PATH begins with /usr/local, which is where wheels and placed files go.
+POWERLESS = ["/usr/bin/setpriv", "--bounding-set=-all", "--inh-caps=-all", "--no-new-privs"]
+USER = "1000"
+USER_LIMITS = ["prlimit", "--fsize=67108864", "--nproc=4096", "--core=0"]
+OUTPUT_LIMIT = 4 << 20
 
 
 class Runner:
@@ -360,9 +370,14 @@ class Runner:
         return subprocess.Popen([*UNTIL_WE_DIE, *map(str, command)], **options)
 
     def finish(self, process, what, hint=""):
-        """Waits; returns stdout if it was piped."""
+        import subprocess
+
         try:
-            output, _ = process.communicate()
+            while process.poll() is None:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(timeout=1)
+                if process.poll() is None and shutil.disk_usage(self.log_path.parent).free < SPACE_KEPT:
+                    raise BuildError(f"{what} was ended: the disk is nearly full", "ask for less, or make room there")
         except BaseException:
             process.kill()
             process.wait()
@@ -371,17 +386,33 @@ class Runner:
             lines = self.log_path.read_text(errors="replace").splitlines()[-15:]
             said = "\n".join("  | " + line for line in lines)
             raise BuildError(f"{what} failed (exit {process.returncode})\n{said}", hint or self.where)
-        return output
 
     def run(self, command, what, hint="", **options):
-        return self.finish(self.start(command, **options), what, hint)
+        self.finish(self.start(command, **options), what, hint)
 
-    def in_root(self, root, command, what, *, mode="rw", wheels="", user="0:0", hint="", **options):
-        environment = ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG=C.UTF-8"]
-        environment += ["HOME=/tmp", "PYTHONHASHSEED=0", "OPENBLAS_NUM_THREADS=1"]
-        chroot = ["chroot", f"--userspec={user}", "--groups=", root, "env", "-i", *environment, *command]
-        isolated = [*ISOLATED, "--net", "sh", "-c", IN_ROOT, "sh", root, mode, wheels, *chroot]
-        return self.run(isolated, what, hint, **options)
+    def as_owner(self, root, command, what, *, wheels=""):
+        """A program of Debian's packages, by its full path, that writes to the tree and runs nothing else of it."""
+        self.run(in_root(root, command, wheels=wheels), what)
+
+    def as_user(self, root, command, what, *, hint="", **options):
+        """Whatever the tree holds, as a sandbox would run it: nothing is written. Returns what it printed."""
+        import tempfile
+
+        with tempfile.TemporaryFile(dir=self.log_path.parent) as output:
+            self.run(in_root(root, command, is_user=True), what, hint, stdout=output, **options)
+            if output.seek(0, os.SEEK_END) > OUTPUT_LIMIT:
+                raise BuildError(f"{what} printed more than {OUTPUT_LIMIT >> 20} MB", hint or self.where)
+            output.seek(0)
+            return output.read()
+
+
+def in_root(root, command, *, wheels="", is_user=False):
+    environment = ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG=C.UTF-8"]
+    environment += ["HOME=/tmp", "PYTHONHASHSEED=0", "OPENBLAS_NUM_THREADS=1"]
+    powerless = [*POWERLESS, f"--reuid={USER}", f"--regid={USER}", "--clear-groups"] if is_user else POWERLESS
+    chroot = [*(USER_LIMITS if is_user else []), "chroot", "--groups=", root]
+    mounts = [IN_ROOT, "sh", root, "ro" if is_user else "rw", wheels]
+    return [*ISOLATED, "--net", "sh", "-c", *mounts, *chroot, *powerless, "/usr/bin/env", "-i", *environment, *command]
 
 
 def find_pip():
@@ -404,7 +435,7 @@ def check_host(cache):
         hint = "run it with sudo, and SANDGLASS_CACHE set if the daemon is not root"
         raise BuildError("building a template needs root", hint)
     os.environ["PATH"] += ":/usr/sbin:/sbin"
-    missing = [tool for tool in ("mmdebstrap", "mkfs.erofs", "unshare", "setpriv", "chroot") if not shutil.which(tool)]
+    missing = [tool for tool in ("mmdebstrap", "mkfs.erofs", "unshare", "setpriv", "prlimit", "chroot") if not shutil.which(tool)]
     if missing:
         raise BuildError(f"this host lacks {', '.join(missing)}", HOST_PACKAGES)
     if not list(Path("/usr/share/keyrings").glob("debian-archive-keyring.*")):
@@ -469,9 +500,13 @@ def wheel_platforms(template):
     return [f"--platform={tag}" for tag in tags]
 
 
+# It reads archives of strangers on the host; some KB of one may unpack to any size.
+PIP_LIMITS = ["prlimit", f"--as={4 << 30}", "--core=0"]
+
+
 def download_command(template, folder):
     digits = template.python.replace(".", "")
-    command = [*find_pip(), "download", "--quiet", "--disable-pip-version-check", "--dest", folder]
+    command = [*PIP_LIMITS, *find_pip(), "download", "--quiet", "--disable-pip-version-check", "--dest", folder]
     command += ["--only-binary=:all:", "--implementation=cp", f"--python-version={template.python}"]
     command += [f"--abi=cp{digits}", "--abi=abi3", "--abi=none", *wheel_platforms(template)]
     return command
@@ -483,10 +518,10 @@ def install_wheels(runner, template, root, wheels):
     pip = next((path.name for path in wheels.glob("pip-*.whl")), None)
     if not pip:
         raise BuildError(f"{template.lock.name} does not name pip", "add pip to wheels.wanted and make the lock again")
-    command = ["python3", f"/run/wheels/{pip}/pip", "install", "--quiet", "--break-system-packages"]
+    command = ["/usr/bin/python3", f"/run/wheels/{pip}/pip", "install", "--quiet", "--break-system-packages"]
     command += ["--root-user-action=ignore", "--no-index", "--find-links=/run/wheels", "--no-deps", "--no-compile"]
     command += ["--require-hashes", "--requirement=/run/wheels/lock.txt"]
-    runner.in_root(root, command, "installing the wheels", wheels=wheels)
+    runner.as_owner(root, command, "installing the wheels", wheels=wheels)
 
 
 def configure(runner, template, root):
@@ -505,9 +540,27 @@ def configure(runner, template, root):
     if (root / f"usr/local/lib/python{template.python}/dist-packages/matplotlib").exists():
         # matplotlib writes its list of fonts into whichever folder it is told, 0.3 s of work. A process
         # that is warmed from this image copies it, since matplotlib takes no folder it cannot write to.
-        script = "mkdir -p $MPLCONFIGDIR && python3 -c 'import matplotlib.font_manager'"
-        command = ["MPLCONFIGDIR=/usr/share/sandglass/matplotlib", "sh", "-c", script]
-        runner.in_root(root, command, "listing the fonts for matplotlib")
+        command = ["MPLCONFIGDIR=/tmp/matplotlib", "/usr/bin/python3", "-c", LIST_FONTS]
+        keep_fonts(root, runner.as_user(root, command, "listing the fonts for matplotlib"))
+
+
+LIST_FONTS = """
+import pathlib, sys
+sys.stdout = sys.stderr
+import matplotlib.font_manager
+for path in pathlib.Path("/tmp/matplotlib").glob("fontlist-*.json"):
+    sys.__stdout__.write(f"{path.name}\\n{path.read_text()}")
+"""
+
+
+def keep_fonts(root, said):
+    """The list of fonts as matplotlib wrote it: its name, and the rest."""
+    name, _, content = said.partition(b"\n")
+    if not re.fullmatch(rb"fontlist-v[0-9.]{1,20}\.json", name):
+        raise BuildError("matplotlib has made no list of fonts")
+    folder = root / "usr/share/sandglass/matplotlib"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / name.decode()).write_bytes(content)
 
 
 def edit_files(root, path, find, replace):
@@ -546,14 +599,18 @@ def make_mount_points(root):
         path.chmod(mode)
 
 
+# Without site and the working folder: what is installed below /usr/local has no say (.pth, sitecustomize).
+COMPILER = ["/usr/bin/python3", "-S", "-P"]
+
+
 def compile_python(runner, template, root):
     """The image flattens the dates of all files, so a cache that trusts dates would be stale and each import
     would compile again. -f, for Debian brings such caches with it."""
     libraries = ["/usr/lib/python3", f"/usr/lib/python{template.python}", "/usr/share/python3"]
     libraries.append(f"/usr/local/lib/python{template.python}/dist-packages")
-    command = ["python3", "-m", "compileall", "-f", "-q", "-j0", "--invalidation-mode=unchecked-hash"]
+    command = [*COMPILER, "-m", "compileall", "-f", "-q", "-j0", "--invalidation-mode=unchecked-hash"]
     there = [path for path in libraries if (root / path[1:]).is_dir()]
-    runner.in_root(root, [*command, *there], "compiling the Python libraries")
+    runner.as_owner(root, [*command, *there], "compiling the Python libraries")
 
 
 def walk(root):
@@ -615,15 +672,23 @@ def check_tree(root, filled=frozenset()):
 
 def check_inside(runner, template, root):
     """Uses the finished tree as a sandbox would; returns what selfcheck.py measured."""
-    import subprocess
-
     request = json.dumps(template.spec["check"] | {"mount_points": sorted(MOUNT_POINTS)})
     with open(TEMPLATES / "selfcheck.py", "rb") as script:
-        output = runner.in_root(
-            root, ["/usr/bin/python3", "-", request], "the check of the finished image", mode="ro", user="1000:1000",
-            hint=f"correct the template's files; {runner.where}", stdin=script, stdout=subprocess.PIPE,
+        output = runner.as_user(
+            root, ["/usr/bin/python3", "-", request], "the check of the finished image",
+            hint=f"correct the template's files; {runner.where}", stdin=script,
         )  # fmt: skip
-    return json.loads(output)
+    return read_measured(output)
+
+
+def read_measured(output):
+    """It was printed among what wheels may print, and goes into template.json: looked at before."""
+    with contextlib.suppress(ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        said = json.loads(output)
+        seconds = {str(name)[:100]: round(float(value), 3) for name, value in said["import_seconds"].items()}
+        if re.fullmatch(r"[0-9]{1,3}(\.[0-9]{1,3}){1,3}[a-z0-9+]{0,8}", said["python_version"]):
+            return {"python_version": said["python_version"], "import_seconds": seconds}
+    raise BuildError("the check of the finished image said something else than what it measured")
 
 
 def debian_packages(root):

@@ -29,6 +29,7 @@ from build import BuildError  # noqa: E402
 
 HEAD_LIMIT = 4 << 20
 FILES_LIMIT = 64 << 20
+TEMPLATES_LIMIT = 16  # as the api has it
 BASES = ("base", "code-interpreter")
 PLACES = ("workspace", "home/user", "opt", "srv", "app", "data", "usr/local")
 ENVIRONMENT = "usr/share/sandglass/environment"
@@ -246,10 +247,18 @@ def remove_former(cache, name, key):
                 build.remove(entry)
 
 
+def check_room(cache, name):
+    """The api counts too; but the disk is not its to fill."""
+    names = {path.name for path in cache.iterdir() if path.is_symlink() and not path.name.startswith(".")}
+    if len(names - {name}) >= TEMPLATES_LIMIT:
+        raise BuildError(f"there are {len(names)} templates that were built over the API", "delete one that is not needed")
+
+
 def build_request(stream):
     request, contents = read_request(stream)
     cache = build.cache_folder()
     build.check_host(cache)
+    check_room(cache, request["name"])
     template = Derived(request, contents)
     if sys.version_info[:2] != tuple(map(int, template.python.split("."))):
         # pip decides about conditional dependencies by the Python it runs on.

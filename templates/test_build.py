@@ -256,3 +256,125 @@ def test_stale_bytecode_is_found(tmp_path):
     (tmp_path / "module.pyc").write_bytes(b"\xa7\r\r\n" + bytes(12))
     with pytest.raises(build.BuildError, match="module.pyc is not an unchecked-hash pyc"):
         build.check_tree(tmp_path)
+
+
+# ---- What a wheel or a placed file could do ----
+
+HOSTILE = "#!/bin/sh\nid >/ran\n"
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+
+
+def tree_of_the_host(tmp_path):
+    """A root that runs this host's programs, with traps wherever wheels and placed files may lie."""
+    root = tmp_path / "root"
+    for name in ("proc", "dev", "tmp", "run", "usr/local/bin", "usr/local/lib/python3.11/dist-packages"):
+        (root / name).mkdir(parents=True)
+    for name in ("env", "python3", "setpriv", "sh", "cat"):
+        (root / "usr/local/bin" / name).write_text(HOSTILE)
+        (root / "usr/local/bin" / name).chmod(0o755)
+    return root
+
+
+def all_of_it(root, command):
+    """The command with the host's /usr below the traps."""
+    binds = "".join(f'mkdir -p "{root}/{name}" && mount --rbind /{name} "{root}/{name}"; ' for name in ("usr/bin", "usr/lib", "lib", "lib64", "bin"))
+    return ["unshare", "--mount", "--propagation", "private", "sh", "-ec", f'{binds}exec "$@"', "sh", *map(str, command)]
+
+
+@needs_root
+@pytest.mark.parametrize("is_user", [False, True])
+def test_what_runs_in_the_tree_has_no_rights_and_is_found_by_its_full_path(tmp_path, monkeypatch, is_user):
+    root = tree_of_the_host(tmp_path)
+    monkeypatch.setattr(build, "IN_ROOT", build.IN_ROOT.replace('mount --bind "$root"', 'mount --rbind "$root"'))
+    attempts = """
+        cat /proc/self/status
+        ( : >/proc/sys/kernel/core_pattern ) 2>/dev/null && echo WROTE a setting of the host
+        chmod 666 /dev/null 2>/dev/null && echo CHANGED a device of the host
+        mknod /tmp/x b 8 0 2>/dev/null && echo MADE a device
+        chroot / /usr/bin/true 2>/dev/null && echo LEFT the root
+        ( : >/written ) 2>/dev/null && echo WROTE to the tree
+        exit 0
+    """.replace("cat", "/usr/bin/cat")
+    command = build.in_root(root, ["/usr/bin/env", "PATH=/usr/bin:/usr/sbin", "/bin/sh", "-c", attempts], is_user=is_user)
+    done = subprocess.run(all_of_it(root, command), capture_output=True, text=True)
+    said = dict(line.partition(":\t")[::2] for line in done.stdout.splitlines())
+    assert done.returncode == 0, done.stderr
+    assert said["CapBnd"] == said["CapEff"] == said["CapPrm"] == "0000000000000000" and said["NoNewPrivs"] == "1"
+    assert said["Uid"].split() == (["1000"] * 4 if is_user else ["0"] * 4)
+    done_to_it = [line for line in done.stdout.splitlines() if line.split(" ")[0] in ("WROTE", "CHANGED", "MADE", "LEFT")]
+    assert done_to_it == ([] if is_user else ["WROTE to the tree"]), done_to_it
+    assert not (root / "ran").exists()
+
+
+class Recorder:
+    """In the place of a runner: what would have been run, and as whom."""
+
+    def __init__(self):
+        self.ran = []
+
+    def as_owner(self, root, command, what, **options):
+        self.ran.append(("owner", command))
+
+    def as_user(self, root, command, what, **options):
+        self.ran.append(("user", command))
+        return b"fontlist-v1.json\n{}"
+
+
+def test_no_code_of_wheels_or_placed_files_runs_as_the_trees_owner(templates, tmp_path):
+    root, recorder, template = tmp_path / "root", Recorder(), load(templates)
+    (root / "usr/local/lib/python3.11/dist-packages/matplotlib").mkdir(parents=True)
+    (root / "etc").mkdir(), (root / "usr/bin").mkdir()
+    build.configure(recorder, template, root)
+    build.compile_python(recorder, template, root)
+    (fonts_by, _fonts), (compiled_by, compiler) = recorder.ran
+    assert fonts_by == "user" and (root / "usr/share/sandglass/matplotlib/fontlist-v1.json").read_text() == "{}"
+    # Without site neither sitecustomize nor a .pth file is read; -P leaves the working folder out.
+    assert compiled_by == "owner" and compiler[:5] == ["/usr/bin/python3", "-S", "-P", "-m", "compileall"]
+
+
+@pytest.mark.parametrize("said", [b"", b"fontlist-v1.json", b"../x.json\n{}", b"fontlist-v1.json/../x\n{}", b"warning\nfontlist-v1.json\n{}"])
+def test_a_list_of_fonts_has_one_place(tmp_path, said):
+    if said == b"fontlist-v1.json":
+        build.keep_fonts(tmp_path, said)
+    else:
+        with pytest.raises(build.BuildError, match="no list of fonts"):
+            build.keep_fonts(tmp_path, said)
+    kept = [path.name for path in tmp_path.rglob("*") if path.is_file()]
+    assert kept == (["fontlist-v1.json"] if said == b"fontlist-v1.json" else [])
+
+
+def test_what_the_check_says_is_looked_at():
+    good = {"python_version": "3.11.2", "import_seconds": {"IPython": 0.5}}
+    assert build.read_measured(json.dumps(good | {"more": 1}).encode()) == good
+    for said in (
+        b"", b"{", b"[]", b"[" * 100000, b"\xff", json.dumps(good | {"python_version": "x" * 9}).encode(),
+        json.dumps(good | {"python_version": {}}).encode(), json.dumps(good | {"import_seconds": {"a": "b"}}).encode(),
+        json.dumps({"python_version": "3.11.2"}).encode(), json.dumps(good | {"import_seconds": []}).encode(),
+    ):  # fmt: skip
+        with pytest.raises(build.BuildError):
+            build.read_measured(said)
+
+
+def test_what_the_check_prints_has_an_end(tmp_path, monkeypatch):
+    monkeypatch.setattr(build, "OUTPUT_LIMIT", 1000)
+    monkeypatch.setattr(build, "in_root", lambda root, command, **options: command)
+    runner = build.Runner(tmp_path / "log", quiet=True)
+    assert runner.as_user(tmp_path, ["printf", "12"], "it") == b"12"
+    with pytest.raises(build.BuildError, match="printed more than"):
+        runner.as_user(tmp_path, ["head", "-c", "1001", "/dev/zero"], "it")
+
+
+def test_a_tool_that_fills_the_disk_is_ended(tmp_path, monkeypatch):
+    monkeypatch.setattr(build, "SPACE_KEPT", 1 << 62)
+    runner = build.Runner(tmp_path / "log", quiet=True)
+    process = runner.start(["sleep", "60"])
+    with pytest.raises(build.BuildError, match="pip was ended: the disk is nearly full"):
+        runner.finish(process, "pip")
+    assert process.returncode is not None
+
+
+def test_an_archive_that_unpacks_to_any_size_ends_pip(templates):
+    command = build.download_command(load(templates), "wheels")
+    limited = command[: command.index("--core=0") + 1]
+    done = subprocess.run([*limited, sys.executable, "-c", "bytearray(5 << 30)"], capture_output=True, text=True)
+    assert done.returncode != 0 and "MemoryError" in done.stderr

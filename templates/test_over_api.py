@@ -121,3 +121,13 @@ def test_an_image_beyond_its_size_is_refused(tmp_path):
 def test_the_reason_is_one_line_at_the_end(capsys):
     assert over_api.fail(build.BuildError("pip failed (exit 1)\n  | no such thing", "look again")) == 1
     assert capsys.readouterr().out == "  | no such thing\nerror: pip failed (exit 1) (look again)\n"
+
+
+def test_there_is_room_for_some_templates(tmp_path):
+    for number in range(over_api.TEMPLATES_LIMIT):
+        (tmp_path / f"t{number}").symlink_to("a" * 24)
+    over_api.check_room(tmp_path, "t0")  # in its own place
+    with pytest.raises(build.BuildError, match="16 templates"):
+        over_api.check_room(tmp_path, "one-more")
+    (tmp_path / "t0").unlink()
+    over_api.check_room(tmp_path, "one-more")

@@ -31,6 +31,7 @@
 #define SEALS (F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK)
 #define VARIABLES 32
 #define NICENESS 10
+#define OOM_SCORE "1000" /* of 1000: before all else on a machine without memory */
 
 static void tell(struct keeper *keeper, uint32_t serial, uint32_t ending, int32_t detail)
 {
@@ -108,7 +109,8 @@ static _Noreturn void become_builder(
 	if (find_program(keeper, program, sizeof(program)) && dup2(fds[0], 0) >= 0 &&
 		dup2(fds[1], 1) >= 0 && dup2(fds[1], 2) >= 0 &&
 		process_keep_descriptors(NULL, 0, &err) && chdir("/") == 0 &&
-		prctl(PR_SET_PDEATHSIG, SIGTERM, 0, 0, 0) == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGTERM, 0, 0, 0) == 0 &&
+		fd_write_kernel_file(AT_FDCWD, "/proc/self/oom_score_adj", OOM_SCORE, &err)) {
 		make_environment(cache, environment);
 		(void)!nice(NICENESS); /* sandboxes come first */
 		environ = environment;

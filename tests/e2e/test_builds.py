@@ -211,6 +211,7 @@ def test_a_builder_that_is_killed_is_cleared_up_behind(lean):
     build, process = started(daemon)
     family = processes_below(process.pid)
     assert len(family) > 2
+    assert {Path(f"/proc/{p.pid}/oom_score_adj").read_text() for p in (process, *family) if p.is_alive()} == {"1000\n"}
     os.kill(process.pid, signal.SIGKILL)
     now = ended(daemon, build)
     assert now["status"] == "failed" and "signal 9" in now["error"]
