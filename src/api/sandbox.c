@@ -283,6 +283,7 @@ static void schedule(struct sandbox *sandbox)
 static void begin_idle(struct sandbox *sandbox)
 {
 	sandbox->idle_since_us = clock_monotonic_us();
+	sandbox->idle_since_ms = clock_wall_ms();
 }
 
 void sandbox_touch(struct sandbox *sandbox)
@@ -317,9 +318,8 @@ void sandbox_write_expiry(const struct sandbox *sandbox, struct writer *writer)
 	char text[CLOCK_TEXT_SIZE];
 	if (sandbox->is_persistent)
 		return;
-	int64_t now_us = clock_monotonic_us();
-	int64_t idle_us = is_busy(sandbox) ? 0 : now_us - sandbox->idle_since_us;
-	clock_text(clock_wall_ms() + sandbox->ttl_seconds * 1000 - idle_us / 1000, text);
+	int64_t from_ms = is_busy(sandbox) ? clock_wall_ms() : sandbox->idle_since_ms;
+	clock_text(from_ms + sandbox->ttl_seconds * 1000, text);
 	writer_text(writer, "expires_at", text);
 }
 

@@ -60,6 +60,7 @@ struct sandbox {
 	size_t code_bytes;         /* of its cells that are not over */
 	unsigned proxied;          /* of the guests: requests to its ports, and tunnels */
 	int64_t idle_since_us;
+	int64_t idle_since_ms; /* the same by the wall clock, so that it is told alike each time */
 	struct loop_timer reaper;
 	struct list guests;   /* of struct guest */
 	struct list sessions; /* of struct session, oldest first */

@@ -200,9 +200,10 @@ def test_a_broken_key_file_is_left_out_and_named(lean):
 
 @pytest.mark.parametrize("words", [["create", "--owner", "a/b"], ["create", "--owner", "default"], ["create"], ["create", "--owner", "a", "--label", ""]])
 def test_the_operator_is_told_of_a_wrong_name(daemon, words):
+    before = list((daemon.state / "keys").iterdir())
     answer = sandglass("key", words[0], "--state", daemon.state, *words[1:])
     assert answer.returncode == 1 and answer.stdout == "" and answer.stderr.startswith("sandglass key:")
-    assert not list((daemon.state / "keys").iterdir())
+    assert list((daemon.state / "keys").iterdir()) == before
 
 
 # ---- caps ----
