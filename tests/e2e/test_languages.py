@@ -7,6 +7,7 @@ import time
 
 import pytest
 from boxes import boxes  # noqa: F401
+from daemon import wait_until
 
 LANGUAGES = ("python", "bash", "node")
 WORDS = {
@@ -117,6 +118,8 @@ def test_the_memory_limit_is_named(session):
 
 def test_background_processes_live_on(session):
     session.run("background")
+    session.run("keep")
+    wait_until(lambda: "sleep 600" in session.box.shell("ps -eo args"), 10, "the background process has begun")
     session.run("keep")
     assert "sleep 600" in session.box.shell("ps -eo args")
 

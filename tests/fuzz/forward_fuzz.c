@@ -5,6 +5,7 @@
  */
 #include "request.h"
 
+#include "api/auth.h"
 #include "api/forward.h"
 #include "api/hosts.h"
 #include "http/websocket.h"
@@ -93,13 +94,16 @@ static void try_request(struct fuzz_request *made, const struct exposure *exposu
 	}
 }
 
+static struct key the_key;
+static const struct keys the_keys = { .keys = &the_key, .count = 1 };
+
 /* As routes and proxy would: the prefix ends where a segment does. */
 static struct exposure expose(const struct http_request *request, uint8_t kind)
 {
 	struct exposure exposure = { .kind = kind % 3, .port = 8000 };
 	const char *raw = request->raw_target;
 	exposure.is_upgrade = kind & 4;
-	exposure.has_own_key = kind & 8;
+	exposure.keys = kind & 8 ? &the_keys : NULL;
 	exposure.is_from_browser = kind & 16;
 	exposure.parameter = kind & 32 ? "access_token" : NULL;
 	if (exposure.kind != EXPOSED_BY_HOST)
