@@ -285,12 +285,14 @@ def test_a_hang_up_ends_all_that_the_terminal_started(terminal, box):
 
 
 def test_background_work_outlives_an_exit(terminal, box):
-    say(terminal, "nohup setsid sleep 4244 >/dev/null 2>&1 & echo star''ted", "started")
+    # It has left the terminal's session when its file is there; until then it ends with the terminal.
+    detached = "nohup setsid sh -c 'touch /tmp/out; exec sleep 4244' >/dev/null 2>&1 &"
+    say(terminal, f"{detached} until test -e /tmp/out; do sleep 0.01; done; echo star''ted", "started")
     terminal.send(b"exit\n")
     while isinstance(message := terminal.receive(), bytes):
         pass
     assert json.loads(message) == {"exit": 0}
-    assert box.exec("pgrep -f '^sleep 4244'").stdout != ""
+    wait_until(lambda: box.exec("pgrep -f '^sleep 4244'").stdout, 10, "what was detached goes on")
 
 
 def test_nothing_of_a_long_output_is_lost_however_slowly_it_is_read(open_socket):
