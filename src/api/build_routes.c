@@ -19,7 +19,7 @@
 
 static bool is_operator(const struct call *call)
 {
-	return strcmp(call->owner, config_operator(&call->api->config)) == 0;
+	return config_is_operator(&call->api->config, call->owner);
 }
 
 /* ---- as JSON ---- */

@@ -291,6 +291,11 @@ const char *config_operator(const struct config *config)
 	return config->key_count > 0 ? config->keys[0].owner : "";
 }
 
+bool config_is_operator(const struct config *config, const char *owner)
+{
+	return strcmp(owner, config_operator(config)) == 0;
+}
+
 const struct template *config_template(const struct config *config, const char *name)
 {
 	for (size_t i = 0; i < config->template_count; i++)

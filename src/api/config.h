@@ -59,6 +59,7 @@ void config_renew(struct config *config, struct config *fresh);
 const struct owner_caps *config_owner(const struct config *config, const char *owner);
 /* Who has the state folder's own key, whichever key is sent; "" without one. */
 const char *config_operator(const struct config *config);
+bool config_is_operator(const struct config *config, const char *owner);
 /* By name or alias; NULL when there is none. */
 const struct template *config_template(const struct config *config, const char *name);
 

@@ -3,6 +3,7 @@
 
 #include "api/answer.h"
 #include "api/auth.h"
+#include "api/waiters.h"
 #include "base/clock.h"
 #include "base/log.h"
 
@@ -10,33 +11,6 @@
 #include <string.h>
 
 #define CLAIM_MS 25000 /* before the clients give up */
-
-struct waiter {
-	struct list link; /* in creation->waiters */
-	struct call *call;
-	struct creation *creation;
-};
-
-/* ---- who waits ---- */
-
-static void on_gone(struct call *call)
-{
-	struct waiter *waiter = call->state;
-	list_remove(&waiter->link);
-	answer_empty(call, 499);
-}
-
-static bool wait_for(struct creation *creation, struct call *call, struct error *err)
-{
-	struct waiter *waiter = http_request_alloc(call->request, sizeof(*waiter));
-	if (!waiter)
-		return error_no_memory(err), false;
-	*waiter = (struct waiter){ .call = call, .creation = creation };
-	list_append(&creation->waiters, &waiter->link);
-	call->state = waiter;
-	call->on_gone = on_gone;
-	return true;
-}
 
 static void answer_made(struct call *call, const struct creation *creation)
 {
@@ -51,11 +25,8 @@ static void answer_made(struct call *call, const struct creation *creation)
 /* Answers all, with `why` or, where that is NULL, with the sandbox. Frees the creation. */
 static void finish(struct creation *creation, const struct error *why)
 {
-	while (!list_is_empty(&creation->waiters)) {
-		struct waiter *waiter = LIST_FIRST(&creation->waiters, struct waiter, link);
-		struct call *call = waiter->call;
-		list_remove(&waiter->link);
-		call->on_gone = NULL;
+	struct call *call;
+	while ((call = waiters_take(&creation->waiters))) {
 		if (why)
 			answer_error(call, why);
 		else
@@ -246,7 +217,7 @@ bool creation_is_repeated(struct call *call, struct error *err)
 	hash_body(call, hash);
 	if (memcmp(hash, creation->body_hash, sizeof(hash)) != 0)
 		return conflict(err);
-	return wait_for(creation, call, err);
+	return waiters_add(&creation->waiters, call, err);
 }
 
 bool creation_start(struct call *call, const struct sandbox_row *row, struct error *err)
@@ -260,7 +231,7 @@ bool creation_start(struct call *call, const struct sandbox_row *row, struct err
 		snprintf(creation->key, sizeof(creation->key), "%s", key);
 		hash_body(call, creation->body_hash);
 	}
-	if (wait_for(creation, call, err) && claim(creation, err))
+	if (waiters_add(&creation->waiters, call, err) && claim(creation, err))
 		return true;
 	struct sandbox *sandbox = creation->sandbox;
 	call->on_gone = NULL;

@@ -57,14 +57,10 @@ static const char *const stream_names[] = { "stdout", "stderr" };
 static bool send_chunk(struct streaming *streaming, unsigned stream, const char *bytes, size_t size)
 {
 	struct writer writer = begin_event(stream_names[stream]);
-	writer_string_begin(&writer, "chunk");
-	size_t empty = writer.buf.size;
-	writer_chars(&writer, &streaming->states[stream], bytes, size);
-	if (writer.buf.size == empty) { /* only the beginning of a character */
+	if (!writer_part(&writer, "chunk", &streaming->states[stream], bytes, size)) {
 		writer_deinit(&writer);
 		return true;
 	}
-	writer_string_cut(&writer);
 	return send_event(streaming, &writer);
 }
 

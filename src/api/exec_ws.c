@@ -83,14 +83,10 @@ static bool on_output(struct command *command, unsigned stream, const char *byte
 	struct job *job = command->state;
 	struct writer writer = begin_message(job->id);
 	writer_text(&writer, "stream", stream_names[stream]);
-	writer_string_begin(&writer, "data");
-	size_t empty = writer.buf.size;
-	writer_chars(&writer, &job->states[stream], bytes, size);
-	if (writer.buf.size == empty) { /* only the beginning of a character */
+	if (!writer_part(&writer, "data", &job->states[stream], bytes, size)) {
 		writer_deinit(&writer);
 		return true;
 	}
-	writer_string_cut(&writer);
 	return send_message(job->channel, &writer);
 }
 

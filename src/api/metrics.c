@@ -208,7 +208,7 @@ void metrics_daemon(struct call *call)
 	struct error err;
 	cleanup_buf struct buf text = buf_make(1 << 20);
 	struct stats_now now = look(call->api);
-	if (call->owner && strcmp(call->owner, config_operator(&call->api->config)) != 0) {
+	if (call->owner && !config_is_operator(&call->api->config, call->owner)) {
 		error_set(&err, ERROR_OPERATOR_ONLY, "the daemon's metrics are its operator's");
 		return answer_error(call, &err);
 	}

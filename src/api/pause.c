@@ -12,45 +12,19 @@
 #include "api/routes.h"
 #include "api/sandbox_events.h"
 #include "api/session.h"
+#include "api/waiters.h"
 #include "base/clock.h"
 #include "base/log.h"
 
 #define ANSWER_MS 10000 /* the warden gives up after 2 s by itself */
 
-struct waiter {
-	struct list link; /* in sandbox->pause_waiters */
-	struct call *call;
-};
-
 /* ---- who waits ---- */
-
-static void on_gone(struct call *call)
-{
-	struct waiter *waiter = call->state;
-	list_remove(&waiter->link);
-	answer_empty(call, 499);
-}
-
-static bool wait_for(struct sandbox *sandbox, struct call *call, struct error *err)
-{
-	struct waiter *waiter = http_request_alloc(call->request, sizeof(*waiter));
-	if (!waiter)
-		return error_no_memory(err), false;
-	waiter->call = call;
-	list_append(&sandbox->pause_waiters, &waiter->link);
-	call->state = waiter;
-	call->on_gone = on_gone;
-	return true;
-}
 
 /* Answers all: 204, or with `why`. */
 static void answer_waiters(struct sandbox *sandbox, const struct error *why)
 {
-	while (!list_is_empty(&sandbox->pause_waiters)) {
-		struct waiter *waiter = LIST_FIRST(&sandbox->pause_waiters, struct waiter, link);
-		struct call *call = waiter->call;
-		list_remove(&waiter->link);
-		call->on_gone = NULL;
+	struct call *call;
+	while ((call = waiters_take(&sandbox->pause_waiters))) {
 		if (why)
 			answer_error(call, why);
 		else
@@ -184,7 +158,7 @@ static bool change(struct call *call, enum sandbox_pause from, enum sandbox_paus
 	bool is_begun =
 		sandbox->pause == through ||
 		(from == SANDBOX_GOES ? begin_pause(sandbox, err) : begin_resume(sandbox, err));
-	return is_begun && wait_for(sandbox, call, err);
+	return is_begun && waiters_add(&sandbox->pause_waiters, call, err);
 }
 
 void pause_post(struct call *call)

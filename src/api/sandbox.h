@@ -82,7 +82,7 @@ struct sandbox {
 	struct list deletions; /* of struct deletion: who waits for its end */
 	enum sandbox_pause pause;
 	struct warden_request pausing; /* PAUSE or RESUME, under way */
-	struct list pause_waiters;     /* of struct waiter in pause.c */
+	struct list pause_waiters;     /* calls; see waiters.h */
 	int64_t paused_us;             /* since when clocks stand still */
 };
 

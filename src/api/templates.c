@@ -112,7 +112,7 @@ static bool check_delete(
 	const struct call *call, const struct template *template, struct error *err)
 {
 	unsigned count = count_sandboxes(call, template);
-	if (strcmp(call->owner, config_operator(&call->api->config)) != 0)
+	if (!config_is_operator(&call->api->config, call->owner))
 		return error_set(
 			err, ERROR_OPERATOR_ONLY, "templates are deleted by the daemon's operator");
 	if (!template->is_made) {

@@ -187,3 +187,14 @@ void writer_string_cut(struct writer *writer)
 {
 	put(writer, "\"", 1);
 }
+
+bool writer_part(struct writer *writer, const char *key, struct utf8 *state, const char *bytes,
+	size_t size)
+{
+	writer_string_begin(writer, key);
+	size_t empty = writer->buf.size;
+	writer_chars(writer, state, bytes, size);
+	bool has_some = writer->buf.size > empty;
+	writer_string_cut(writer);
+	return has_some;
+}

@@ -466,16 +466,8 @@ bool cgroup_box_remove(const struct cgroup_tree *tree, const char *id)
 
 void cgroup_boxes_clear(const struct cgroup_tree *tree)
 {
-	for (unsigned i = 0; i < hierarchies(tree); i++) {
-		int fd = openat(tree->dirs[i], "box", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-		DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-		struct dirent *entry;
-		while (dir && (entry = readdir(dir)))
-			if (entry->d_type == DT_DIR && entry->d_name[0] != '.')
-				groups_remove(dirfd(dir), entry->d_name);
-		if (dir)
-			closedir(dir);
-	}
+	for (unsigned i = 0; i < hierarchies(tree); i++)
+		groups_remove_below(tree->dirs[i], "box");
 }
 
 bool cgroup_enter(const int *fds, unsigned count, struct error *err)

@@ -13,7 +13,7 @@
 
 #define THAW_MS 200 /* for what was killed while frozen to end */
 
-void groups_remove(int dir_fd, const char *name)
+void groups_remove_below(int dir_fd, const char *name)
 {
 	int fd = openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
@@ -23,6 +23,11 @@ void groups_remove(int dir_fd, const char *name)
 			groups_remove(dirfd(dir), entry->d_name);
 	if (dir)
 		closedir(dir);
+}
+
+void groups_remove(int dir_fd, const char *name)
+{
+	groups_remove_below(dir_fd, name);
 	unlinkat(dir_fd, name, AT_REMOVEDIR);
 }
 

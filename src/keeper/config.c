@@ -27,13 +27,16 @@ static bool take_number(const json_t *value, const char *key, double least, doub
 }
 
 /* One of the two objects "limits" and "caps". */
-static bool take_limits(struct config *config, const char *name, json_t *object, struct error *err)
+static bool take_limits(
+	struct config *config, const char *name, json_t *object, struct error *err)
 {
 	bool is_caps = !strcmp(name, "caps");
 	struct wire_limits *limits = is_caps ? &config->caps : &config->limits;
 	const char *key;
 	json_t *value;
 	double number;
+	if (!json_is_object(object))
+		return error_set(err, ERROR_CONFIG, "'%s' must be an object", name);
 	json_object_foreach(object, key, value) {
 		char full[64];
 		snprintf(full, sizeof(full), "%s.%s", name, key);
@@ -60,22 +63,6 @@ static bool take_limits(struct config *config, const char *name, json_t *object,
 	return true;
 }
 
-static bool take_degraded(struct config *config, json_t *array, struct error *err)
-{
-	size_t i;
-	json_t *value;
-	json_array_foreach(array, i, value) {
-		const char *name = json_string_value(value);
-		if (!name || strcmp(name, "landlock") != 0)
-			return error_set(err, ERROR_CONFIG,
-				"allow_degraded: '%s' is no layer that can be done without; "
-				"'landlock' is the only one",
-				name ? name : "(not a string)");
-		config->degraded |= LOCKDOWN_WITHOUT_LANDLOCK;
-	}
-	return true;
-}
-
 static bool take_strings(const json_t *array, const char *key, struct error *err)
 {
 	size_t i;
@@ -89,6 +76,25 @@ static bool take_strings(const json_t *array, const char *key, struct error *err
 	return true;
 }
 
+static bool take_degraded(
+	struct config *config, const char *key, json_t *array, struct error *err)
+{
+	size_t i;
+	json_t *value;
+	if (!take_strings(array, key, err))
+		return false;
+	json_array_foreach(array, i, value) {
+		const char *name = json_string_value(value);
+		if (strcmp(name, "landlock") != 0)
+			return error_set(err, ERROR_CONFIG,
+				"allow_degraded: '%s' is no layer that can be done without; "
+				"'landlock' is the only one",
+				name);
+		config->degraded |= LOCKDOWN_WITHOUT_LANDLOCK;
+	}
+	return true;
+}
+
 bool config_is_name(const char *text, size_t most)
 {
 	static const char letters[] =
@@ -98,7 +104,8 @@ bool config_is_name(const char *text, size_t most)
 }
 
 /* {"default": caps, NAME: caps}: checked here, and handed on to the api as it is. */
-static bool take_owners(struct config *config, json_t *owners, struct error *err)
+static bool take_owners(
+	struct config *config, const char *own_key, json_t *owners, struct error *err)
 {
 	static const char *const known[] = { "sandboxes", "memory_mb", "creates_a_second" };
 	const char *name, *key;
@@ -129,7 +136,8 @@ static bool take_owners(struct config *config, json_t *owners, struct error *err
 	return true;
 }
 
-static bool take_admission(struct config *config, json_t *object, struct error *err)
+static bool take_admission(
+	struct config *config, const char *own_key, json_t *object, struct error *err)
 {
 	const char *key;
 	json_t *value;
@@ -170,7 +178,8 @@ static bool take_pool_languages(struct config *config, const json_t *array, stru
 }
 
 /* A number, or {"sandboxes": number, "languages": [name]}. */
-static bool take_pool(struct config *config, json_t *pool, struct error *err)
+static bool take_pool(
+	struct config *config, const char *own_key, json_t *pool, struct error *err)
 {
 	const char *key;
 	json_t *value;
@@ -191,64 +200,105 @@ static bool take_pool(struct config *config, json_t *pool, struct error *err)
 	return true;
 }
 
-static bool take_key(struct config *config, const char *key, json_t *value, struct error *err)
+static bool take_listen(struct config *config, const char *key, json_t *value, struct error *err)
+{
+	return json_is_string(value) ? config_set_listen(config, json_string_value(value), err)
+				     : error_set(err, ERROR_CONFIG, "'listen' must be a string");
+}
+
+static bool take_hosts(struct config *config, const char *key, json_t *value, struct error *err)
+{
+	if (!take_strings(value, key, err))
+		return false;
+	json_decref(config->hosts);
+	config->hosts = json_incref(value);
+	return true;
+}
+
+static bool take_templates(
+	struct config *config, const char *key, json_t *value, struct error *err)
+{
+	if (!take_strings(value, key, err))
+		return false;
+	for (size_t i = 0; i < json_array_size(value); i++)
+		config->templates[i] = strdup(json_string_value(json_array_get(value, i)));
+	return true;
+}
+
+static bool take_id_base(struct config *config, const char *key, json_t *value, struct error *err)
 {
 	double number;
-	bool is_text = json_is_string(value);
-	if (!strcmp(key, "listen"))
-		return is_text ? config_set_listen(config, json_string_value(value), err)
-			       : error_set(err, ERROR_CONFIG, "'listen' must be a string");
-	if (!strcmp(key, "limits") || !strcmp(key, "caps"))
-		return json_is_object(value)
-			       ? take_limits(config, key, value, err)
-			       : error_set(err, ERROR_CONFIG, "'%s' must be an object", key);
-	if (!strcmp(key, "allow_degraded"))
-		return take_strings(value, key, err) && take_degraded(config, value, err);
-	if (!strcmp(key, "hosts")) {
-		if (!take_strings(value, key, err))
-			return false;
-		json_decref(config->hosts);
-		config->hosts = json_incref(value);
-		return true;
+	if (!take_number(value, key, 65536, 4294967295.0 - IDS_COUNT, &number, err))
+		return false;
+	config->id_base = (uint32_t)number;
+	return true;
+}
+
+static bool take_ttl(struct config *config, const char *key, json_t *value, struct error *err)
+{
+	double number;
+	if (!take_number(value, key, 1, 31536000, &number, err))
+		return false;
+	config->ttl_seconds = (unsigned)number;
+	return true;
+}
+
+static bool take_network(struct config *config, const char *key, json_t *value, struct error *err)
+{
+	return (json_is_string(value) && !strcmp(json_string_value(value), "none")) ||
+	       error_set(err, ERROR_CONFIG, "'network_default' can only be \"none\" so far");
+}
+
+static bool take_bool(bool *ret, const char *key, const json_t *value, struct error *err)
+{
+	*ret = json_is_true(value);
+	return json_is_boolean(value) ||
+	       error_set(err, ERROR_CONFIG, "'%s' must be true or false", key);
+}
+
+static bool take_open_metrics(
+	struct config *config, const char *key, json_t *value, struct error *err)
+{
+	return take_bool(&config->has_open_metrics, key, value, err);
+}
+
+static bool take_preview_token(
+	struct config *config, const char *key, json_t *value, struct error *err)
+{
+	return take_bool(&config->is_preview_token_required, key, value, err);
+}
+
+static const struct {
+	const char *name;
+	bool (*take)(struct config *config, const char *key, json_t *value, struct error *err);
+} known_keys[] = {
+	{ "listen", take_listen },
+	{ "hosts", take_hosts },
+	{ "templates", take_templates },
+	{ "limits", take_limits },
+	{ "caps", take_limits },
+	{ "owners", take_owners },
+	{ "admission", take_admission },
+	{ "pool", take_pool },
+	{ "ttl_seconds", take_ttl },
+	{ "id_base", take_id_base },
+	{ "network_default", take_network },
+	{ "preview_token_required", take_preview_token },
+	{ "allow_degraded", take_degraded },
+	{ "open_metrics", take_open_metrics },
+};
+
+static bool take_key(struct config *config, const char *key, json_t *value, struct error *err)
+{
+	char names[256] = "";
+	for (size_t i = 0; i < ARRAY_SIZE(known_keys); i++) {
+		if (!strcmp(key, known_keys[i].name))
+			return known_keys[i].take(config, key, value, err);
+		snprintf(names + strlen(names), sizeof(names) - strlen(names), "%s%s",
+			i ? ", " : "", known_keys[i].name);
 	}
-	if (!strcmp(key, "templates")) {
-		if (!take_strings(value, key, err))
-			return false;
-		for (size_t i = 0; i < json_array_size(value); i++)
-			config->templates[i] = strdup(json_string_value(json_array_get(value, i)));
-		return true;
-	}
-	if (!strcmp(key, "owners"))
-		return take_owners(config, value, err);
-	if (!strcmp(key, "admission"))
-		return take_admission(config, value, err);
-	if (!strcmp(key, "pool"))
-		return take_pool(config, value, err);
-	if (!strcmp(key, "id_base")) {
-		if (!take_number(value, key, 65536, 4294967295.0 - IDS_COUNT, &number, err))
-			return false;
-		config->id_base = (uint32_t)number;
-		return true;
-	}
-	if (!strcmp(key, "ttl_seconds")) {
-		if (!take_number(value, key, 1, 31536000, &number, err))
-			return false;
-		config->ttl_seconds = (unsigned)number;
-		return true;
-	}
-	if (!strcmp(key, "open_metrics") || !strcmp(key, "preview_token_required")) {
-		*(*key == 'o' ? &config->has_open_metrics : &config->is_preview_token_required) =
-			json_is_true(value);
-		return json_is_boolean(value) ||
-		       error_set(err, ERROR_CONFIG, "'%s' must be true or false", key);
-	}
-	if (!strcmp(key, "network_default"))
-		return (is_text && !strcmp(json_string_value(value), "none")) ||
-		       error_set(err, ERROR_CONFIG, "'network_default' can only be \"none\" so far");
 	error_set(err, ERROR_CONFIG, "unknown key '%s'", key);
-	return error_hint(err, "known: listen, hosts, templates, limits, caps, owners, admission, pool, "
-			       "ttl_seconds, id_base, network_default, preview_token_required, "
-			       "allow_degraded, open_metrics");
+	return error_hint(err, "known: %s", names);
 }
 
 /* A sandbox is capped by the machine: three quarters of its memory, all of its cores. */
