@@ -38,7 +38,7 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 
-#define SETTLED_NAMESPACES                                                                         \
+#define SETTLED_NAMESPACES \
 	(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP)
 #define REQUEST_FDS 4
 #define RUNNERS "/usr/lib/sandglass/"

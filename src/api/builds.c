@@ -52,16 +52,14 @@ void builds_deinit(struct builds *builds)
 
 void builds_close(struct builds *builds)
 {
-	LIST_EACH(&builds->all, struct build, link, build)
-	{
+	LIST_EACH(&builds->all, struct build, link, build) {
 		journal_close(build->log);
 	}
 }
 
 struct build *builds_find(struct builds *builds, const char *id)
 {
-	LIST_EACH(&builds->all, struct build, link, build)
-	{
+	LIST_EACH(&builds->all, struct build, link, build) {
 		if (strcmp(build->id, id) == 0)
 			return build;
 	}
@@ -75,8 +73,7 @@ static bool is_open(const struct build *build)
 
 bool builds_has_open(const struct builds *builds, const char *name)
 {
-	LIST_EACH(&builds->all, struct build, link, build)
-	{
+	LIST_EACH(&builds->all, struct build, link, build) {
 		if (is_open(build) && strcmp(build->name, name) == 0)
 			return true;
 	}
@@ -91,12 +88,10 @@ static void start_next(struct api *api);
 static void forget_old(struct builds *builds)
 {
 	unsigned kept = 0;
-	LIST_EACH(&builds->all, struct build, link, build)
-	{
+	LIST_EACH(&builds->all, struct build, link, build) {
 		kept += !is_open(build);
 	}
-	LIST_EACH(&builds->all, struct build, link, build)
-	{
+	LIST_EACH(&builds->all, struct build, link, build) {
 		if (kept > BUILDS_KEPT && !is_open(build)) {
 			build_free(build);
 			kept--;
@@ -194,8 +189,7 @@ static bool start(struct build *build, struct error *err)
 
 static struct build *next_queued(struct builds *builds)
 {
-	LIST_EACH(&builds->all, struct build, link, build)
-	{
+	LIST_EACH(&builds->all, struct build, link, build) {
 		if (build->state == BUILD_QUEUED)
 			return build;
 	}
@@ -321,8 +315,7 @@ bool builds_on_keeper(struct api *api, const struct wire_packet *packet)
 		on_build_ended(running, &outcome);
 		return true;
 	}
-	LIST_EACH(&api->builds.removals, struct removal, link, removal)
-	{
+	LIST_EACH(&api->builds.removals, struct removal, link, removal) {
 		if (removal->serial == outcome.header.serial) {
 			on_removed(removal, &outcome);
 			break;
@@ -336,8 +329,7 @@ bool builds_on_keeper(struct api *api, const struct wire_packet *packet)
 static bool check_room(const struct builds *builds, struct error *err)
 {
 	unsigned waiting = 0;
-	LIST_EACH(&builds->all, struct build, link, build)
-	{
+	LIST_EACH(&builds->all, struct build, link, build) {
 		waiting += build->state == BUILD_QUEUED;
 	}
 	if (waiting < BUILDS_WAITING)

@@ -161,8 +161,7 @@ static bool conflict(struct error *err)
 
 static struct creation *find_under_way(const struct call *call, const char *key)
 {
-	LIST_EACH(&call->api->creations, struct creation, link, creation)
-	{
+	LIST_EACH(&call->api->creations, struct creation, link, creation) {
 		if (creation->has_key && strcmp(creation->key, key) == 0 &&
 			strcmp(creation->owner, call->owner) == 0)
 			return creation;

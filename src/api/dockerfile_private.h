@@ -5,11 +5,11 @@
 
 #include "api/dockerfile.h"
 
-#define LINE_LIMIT ((size_t)16 << 10) /* bytes of an instruction, its continuation lines together \
-				       */
-#define WORDS_LIMIT 512u              /* of an instruction */
-#define PACKAGES_LIMIT 256u           /* of Debian, and wheels */
-#define VARIABLES_LIMIT 64u           /* environment, and labels */
+/* Bytes of an instruction, its continuation lines together. */
+#define LINE_LIMIT ((size_t)16 << 10)
+#define WORDS_LIMIT 512u    /* of an instruction */
+#define PACKAGES_LIMIT 256u /* of Debian, and wheels */
+#define VARIABLES_LIMIT 64u /* environment, and labels */
 #define VALUE_LIMIT 4096u
 #define COPIES_LIMIT 4096u
 

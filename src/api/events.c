@@ -97,8 +97,7 @@ void events_on_stray(struct api *api, struct wire_packet *packet)
 
 void events_on_warden_gone(struct api *api)
 {
-	LIST_EACH(&api->sandboxes, struct sandbox, link, sandbox)
-	{
+	LIST_EACH(&api->sandboxes, struct sandbox, link, sandbox) {
 		if (sandbox->state != SANDBOX_STARTING) /* its claim has failed, and frees it */
 			sandbox_on_ended(sandbox, "host_failure");
 	}
@@ -148,8 +147,7 @@ void events_on_kernel_item(struct api *api, struct wire_packet *packet)
 
 static void renew_kernels(struct sandbox *sandbox)
 {
-	LIST_EACH(&sandbox->sessions, struct session, link, session)
-	{
+	LIST_EACH(&sandbox->sessions, struct session, link, session) {
 		if (session->kernel.state == KERNEL_NONE)
 			session_restart(session, "the kernel ended while the daemon was restarted");
 	}
@@ -158,8 +156,7 @@ static void renew_kernels(struct sandbox *sandbox)
 void events_on_list_end(struct api *api)
 {
 	unsigned kept = 0, lost = 0;
-	LIST_EACH(&api->sandboxes, struct sandbox, link, sandbox)
-	{
+	LIST_EACH(&api->sandboxes, struct sandbox, link, sandbox) {
 		if (!sandbox->is_listed && sandbox->state == SANDBOX_STARTING && !api->http) {
 			lost++;
 			sandbox_on_ended(sandbox, "host_failure");

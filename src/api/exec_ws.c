@@ -128,8 +128,8 @@ static const struct command_owner command_owner = { .on_output = on_output,
 static struct job *find_job(struct channel *channel, const char *id)
 {
 	LIST_EACH(&channel->jobs, struct job, link, job)
-	if (strcmp(job->id, id) == 0)
-		return job;
+		if (strcmp(job->id, id) == 0)
+			return job;
 	return NULL;
 }
 
@@ -236,8 +236,8 @@ static void on_drain(struct websocket *socket)
 {
 	struct channel *channel = websocket_state(socket);
 	LIST_EACH(&channel->jobs, struct job, link, job)
-	if (job->command->is_paused)
-		command_resume(job->command); /* may free the job */
+		if (job->command->is_paused)
+			command_resume(job->command); /* may free the job */
 }
 
 /* Each command gets its last message before the socket is closed. */

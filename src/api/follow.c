@@ -172,8 +172,7 @@ static void pump(struct follower *follower)
 static void on_more(struct journal *journal)
 {
 	journal_ref(journal);
-	LIST_EACH(&journal->followers, struct follower, link, follower)
-	{
+	LIST_EACH(&journal->followers, struct follower, link, follower) {
 		pump(follower);
 	}
 	journal_unref(journal);

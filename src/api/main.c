@@ -165,8 +165,7 @@ void api_call_ended(struct api *api)
 static void stop(struct api *api)
 {
 	api->is_stopping = true;
-	LIST_EACH(&api->sandboxes, struct sandbox, link, sandbox)
-	{
+	LIST_EACH(&api->sandboxes, struct sandbox, link, sandbox) {
 		journal_close(sandbox->log); /* who follows one is not waited for */
 		journal_close(sandbox->events);
 	}
@@ -261,7 +260,8 @@ static void end_rows(struct api *api)
 	struct error err = { 0 };
 	bool is_good = store_begin(api->store, &err);
 	LIST_EACH(&api->sandboxes, struct sandbox, link, sandbox)
-	is_good = is_good && sandbox_row_end(api->store, &sandbox->id, "daemon_stopped", &err);
+		is_good = is_good &&
+			  sandbox_row_end(api->store, &sandbox->id, "daemon_stopped", &err);
 	if (!is_good || !store_commit(api->store, &err))
 		log_error("store.stop", NULL, &err);
 }

@@ -62,8 +62,7 @@ static void write_number(struct writer *writer, const char *key, double value)
 static unsigned under_way(const struct sandbox *sandbox)
 {
 	unsigned count = 0;
-	LIST_EACH(&sandbox->runs, struct run, link, run)
-	{
+	LIST_EACH(&sandbox->runs, struct run, link, run) {
 		count += run->cell != NULL;
 	}
 	return count;
@@ -190,13 +189,11 @@ static struct stats_now look(const struct api *api)
 		.descriptors = api->descriptors,
 		.descriptor_limit = api->descriptor_limit,
 		.run_bytes = api->runs.bytes };
-	LIST_EACH(&api->sandboxes, struct sandbox, link, sandbox)
-	{
+	LIST_EACH(&api->sandboxes, struct sandbox, link, sandbox) {
 		now.sandboxes++;
 		now.sandboxes_running += sandbox->state == SANDBOX_RUNNING;
 		now.contexts += sandbox->session_count;
-		LIST_EACH(&sandbox->runs, struct run, link, run)
-		{
+		LIST_EACH(&sandbox->runs, struct run, link, run) {
 			now.runs_kept++;
 		}
 	}

@@ -22,8 +22,7 @@ struct owner_use owners_use(const struct api *api, const char *owner)
 {
 	struct owner_use use = { 0 };
 	uint64_t bytes = 0;
-	LIST_EACH(&api->sandboxes, struct sandbox, link, sandbox)
-	{
+	LIST_EACH(&api->sandboxes, struct sandbox, link, sandbox) {
 		if (sandbox->state == SANDBOX_ENDING || strcmp(sandbox->owner, owner) != 0)
 			continue;
 		use.sandboxes++;
@@ -37,8 +36,7 @@ struct owner_use owners_use(const struct api *api, const char *owner)
 
 static struct owner_rate *find_rate(struct api *api, const char *owner, double most)
 {
-	LIST_EACH(&api->rates, struct owner_rate, link, known)
-	{
+	LIST_EACH(&api->rates, struct owner_rate, link, known) {
 		if (strcmp(known->owner, owner) == 0)
 			return known;
 	}

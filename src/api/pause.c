@@ -42,8 +42,7 @@ void pause_on_end(struct sandbox *sandbox, const struct error *why)
 
 static void tell_guests(struct sandbox *sandbox, int64_t lasted_us)
 {
-	LIST_EACH(&sandbox->guests, struct guest, link, guest)
-	{
+	LIST_EACH(&sandbox->guests, struct guest, link, guest) {
 		if (guest->on_pause)
 			guest->on_pause(guest, lasted_us);
 	}
@@ -53,8 +52,7 @@ static void stop_clocks(struct sandbox *sandbox)
 {
 	sandbox->paused_us = clock_monotonic_us();
 	tell_guests(sandbox, -1);
-	LIST_EACH(&sandbox->sessions, struct session, link, session)
-	{
+	LIST_EACH(&sandbox->sessions, struct session, link, session) {
 		session_pause(session);
 	}
 }
@@ -65,8 +63,7 @@ static void let_go_on(struct sandbox *sandbox)
 	sandbox_set_pause(sandbox, SANDBOX_GOES);
 	int64_t lasted_us = clock_monotonic_us() - sandbox->paused_us;
 	tell_guests(sandbox, lasted_us);
-	LIST_EACH(&sandbox->sessions, struct session, link, session)
-	{
+	LIST_EACH(&sandbox->sessions, struct session, link, session) {
 		session_go_on(session, lasted_us);
 	}
 }

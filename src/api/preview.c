@@ -95,7 +95,8 @@ bool preview_open(const uint8_t key[PREVIEW_KEY_SIZE], const char *token, int64_
 /* A server may resolve what we do not. */
 static bool is_plain(const char *segment)
 {
-	return strcmp(segment, ".") != 0 && strcmp(segment, "..") != 0 && !strpbrk(segment, "/\\;%");
+	return strcmp(segment, ".") != 0 && strcmp(segment, "..") != 0 &&
+	       !strpbrk(segment, "/\\;%");
 }
 
 /* Whether the segments begin with those of the path. */

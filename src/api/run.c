@@ -45,8 +45,7 @@ static void run_free(struct run *run);
 
 static struct run *oldest_ended(struct sandbox *sandbox)
 {
-	LIST_EACH(&sandbox->runs, struct run, link, run)
-	{
+	LIST_EACH(&sandbox->runs, struct run, link, run) {
 		if (!run->cell)
 			return run;
 	}
@@ -56,8 +55,7 @@ static struct run *oldest_ended(struct sandbox *sandbox)
 static uint64_t kept_bytes(const struct sandbox *sandbox)
 {
 	uint64_t bytes = 0;
-	LIST_EACH(&sandbox->runs, struct run, link, run)
-	{
+	LIST_EACH(&sandbox->runs, struct run, link, run) {
 		bytes += run_bytes(run);
 	}
 	return bytes;
@@ -66,8 +64,7 @@ static uint64_t kept_bytes(const struct sandbox *sandbox)
 static struct run *largest(struct sandbox *sandbox)
 {
 	struct run *found = NULL;
-	LIST_EACH(&sandbox->runs, struct run, link, run)
-	{
+	LIST_EACH(&sandbox->runs, struct run, link, run) {
 		if (!found || run->journal->bytes > found->journal->bytes)
 			found = run;
 	}
@@ -96,8 +93,7 @@ static void make_room(struct api *api)
 	while (api->runs.bytes > RUNS_BYTES) {
 		struct sandbox *most = NULL;
 		uint64_t most_bytes = 0;
-		LIST_EACH(&api->sandboxes, struct sandbox, link, sandbox)
-		{
+		LIST_EACH(&api->sandboxes, struct sandbox, link, sandbox) {
 			uint64_t bytes = kept_bytes(sandbox);
 			if (bytes > most_bytes) {
 				most = sandbox;
@@ -113,8 +109,7 @@ static void make_room(struct api *api)
 static void tidy(struct sandbox *sandbox)
 {
 	unsigned ended = 0;
-	LIST_EACH(&sandbox->runs, struct run, link, run)
-	{
+	LIST_EACH(&sandbox->runs, struct run, link, run) {
 		ended += !run->cell;
 	}
 	uint64_t bytes = kept_bytes(sandbox);

@@ -118,8 +118,7 @@ void runs_list(struct call *call)
 	cleanup_writer struct writer writer = writer_make();
 	writer_open(&writer, NULL, '{');
 	writer_open(&writer, "runs", '[');
-	LIST_EACH(&call->sandbox->runs, struct run, link, run)
-	{
+	LIST_EACH(&call->sandbox->runs, struct run, link, run) {
 		writer_open(&writer, NULL, '{');
 		run_write_head(run, false, &writer);
 		writer_close(&writer, '}');

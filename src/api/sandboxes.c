@@ -204,8 +204,7 @@ void sandboxes_list(struct call *call)
 {
 	cleanup_writer struct writer writer = writer_make();
 	writer_open(&writer, NULL, '[');
-	LIST_EACH(&call->api->sandboxes, struct sandbox, link, sandbox)
-	{
+	LIST_EACH(&call->api->sandboxes, struct sandbox, link, sandbox) {
 		if (sandbox->state == SANDBOX_RUNNING && strcmp(sandbox->owner, call->owner) == 0)
 			sandbox_write(sandbox, &writer, false);
 	}

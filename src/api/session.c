@@ -22,8 +22,7 @@
 
 struct session *session_find(struct sandbox *sandbox, const char *id)
 {
-	LIST_EACH(&sandbox->sessions, struct session, link, session)
-	{
+	LIST_EACH(&sandbox->sessions, struct session, link, session) {
 		if (strcmp(session->id, id) == 0 && !session->creator && !session->is_one_shot)
 			return session;
 	}
@@ -32,8 +31,7 @@ struct session *session_find(struct sandbox *sandbox, const char *id)
 
 struct session *session_in_slot(struct sandbox *sandbox, uint32_t slot)
 {
-	LIST_EACH(&sandbox->sessions, struct session, link, session)
-	{
+	LIST_EACH(&sandbox->sessions, struct session, link, session) {
 		if (session->slot == slot)
 			return session;
 	}

@@ -54,8 +54,7 @@ void sessions_list(struct call *call)
 {
 	cleanup_writer struct writer writer = writer_make();
 	writer_open(&writer, NULL, '[');
-	LIST_EACH(&call->sandbox->sessions, struct session, link, session)
-	{
+	LIST_EACH(&call->sandbox->sessions, struct session, link, session) {
 		if (session->creator || session->is_one_shot)
 			continue;
 		writer_open(&writer, NULL, '{');

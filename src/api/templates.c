@@ -100,8 +100,7 @@ void templates_get(struct call *call)
 static unsigned count_sandboxes(const struct call *call, const struct template *template)
 {
 	unsigned count = 0;
-	LIST_EACH(&call->api->sandboxes, struct sandbox, link, sandbox)
-	{
+	LIST_EACH(&call->api->sandboxes, struct sandbox, link, sandbox) {
 		count += strcmp(sandbox->template_name, template->name) == 0;
 	}
 	return count;

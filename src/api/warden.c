@@ -178,8 +178,7 @@ bool warden_ask(struct warden *warden, struct warden_request *request, uint16_t 
 
 static struct warden_request *find_request(struct warden *warden, uint32_t serial)
 {
-	LIST_EACH(&warden->requests, struct warden_request, link, request)
-	{
+	LIST_EACH(&warden->requests, struct warden_request, link, request) {
 		if (request->serial == serial)
 			return request;
 	}
@@ -238,8 +237,7 @@ static void close_channel(struct warden *warden)
 	loop_forget(&warden->source);
 	fd_close(&warden->source.fd);
 	warden->is_ready = false;
-	LIST_EACH(&warden->outgoing, struct outgoing, link, packet)
-	{
+	LIST_EACH(&warden->outgoing, struct outgoing, link, packet) {
 		drop_outgoing(warden, packet);
 	}
 }
@@ -329,8 +327,7 @@ void warden_connect(struct warden *warden, int fd)
 void warden_deinit(struct warden *warden)
 {
 	close_channel(warden);
-	LIST_EACH(&warden->requests, struct warden_request, link, request)
-	{
+	LIST_EACH(&warden->requests, struct warden_request, link, request) {
 		warden_cancel(request);
 	}
 }

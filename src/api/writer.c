@@ -188,8 +188,8 @@ void writer_string_cut(struct writer *writer)
 	put(writer, "\"", 1);
 }
 
-bool writer_part(struct writer *writer, const char *key, struct utf8 *state, const char *bytes,
-	size_t size)
+bool writer_part(
+	struct writer *writer, const char *key, struct utf8 *state, const char *bytes, size_t size)
 {
 	writer_string_begin(writer, key);
 	size_t empty = writer->buf.size;

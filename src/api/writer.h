@@ -47,7 +47,7 @@ void writer_string_end(struct writer *writer, struct utf8 *state);
 void writer_string_cut(struct writer *writer);
 /* A string with what has come of a stream, to be cut so; false where that is only the beginning of a
  * character, and there is nothing to say yet. */
-bool writer_part(struct writer *writer, const char *key, struct utf8 *state, const char *bytes,
-	size_t size);
+bool writer_part(
+	struct writer *writer, const char *key, struct utf8 *state, const char *bytes, size_t size);
 
 #endif

@@ -101,7 +101,7 @@ static void list_may_lose_the_element_being_visited(void **state)
 	list_init(&list);
 	for (size_t i = 0; i < 3; i++)
 		list_append(&list, &items[i].link);
-	LIST_EACH (&list, struct item, link, item) {
+	LIST_EACH(&list, struct item, link, item) {
 		sum += item->number;
 		if (item->number == 2)
 			list_remove(&item->link);

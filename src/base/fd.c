@@ -68,8 +68,8 @@ char *fd_read_file(int dir_fd, const char *path, size_t limit, size_t *ret_size,
 	return TAKE(&text);
 }
 
-bool fd_replace_file(
-	int dir_fd, const char *path, const void *bytes, size_t size, mode_t mode, struct error *err)
+bool fd_replace_file(int dir_fd, const char *path, const void *bytes, size_t size, mode_t mode,
+	struct error *err)
 {
 	char beside[PATH_MAX];
 	snprintf(beside, sizeof(beside), "%s.new", path);

@@ -37,8 +37,8 @@ bool fd_write_all(int fd, const void *bytes, size_t size);
 char *fd_read_file(int dir_fd, const char *path, size_t limit, size_t *ret_size, struct error *err);
 
 /* Writes a small file whole: beside, synced, renamed. */
-bool fd_replace_file(
-	int dir_fd, const char *path, const void *bytes, size_t size, mode_t mode, struct error *err);
+bool fd_replace_file(int dir_fd, const char *path, const void *bytes, size_t size, mode_t mode,
+	struct error *err);
 
 /* Writes text to an existing kernel file (cgroup, proc) in one write. */
 bool fd_write_kernel_file(int dir_fd, const char *path, const char *text, struct error *err);

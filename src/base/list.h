@@ -37,10 +37,10 @@ static inline void list_remove(struct list *link)
 }
 
 /* The element being visited may be removed; others may not. */
-#define LIST_EACH(list, type, member, element)                                                     \
-	for (type *element = CONTAINER_OF((list)->next, type, member),                             \
-		  *element##_next = CONTAINER_OF(element->member.next, type, member);              \
-		&element->member != (list); element = element##_next,                              \
+#define LIST_EACH(list, type, member, element) \
+	for (type *element = CONTAINER_OF((list)->next, type, member), \
+		  *element##_next = CONTAINER_OF(element->member.next, type, member); \
+		&element->member != (list); element = element##_next, \
 		  element##_next = CONTAINER_OF(element->member.next, type, member))
 
 #define LIST_FIRST(list, type, member) CONTAINER_OF((list)->next, type, member)

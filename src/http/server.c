@@ -309,8 +309,8 @@ static void stop_library(struct http_server *server)
 {
 	MHD_quiesce_daemon(server->daemon); /* leaves the listening socket to its owner */
 	LIST_EACH(&server->requests, struct http_request, link, request)
-	if (request->connection)
-		request_wake(request); /* the library aborts over suspended connections */
+		if (request->connection)
+			request_wake(request); /* the library aborts over suspended connections */
 	MHD_stop_daemon(server->daemon);
 }
 
@@ -321,14 +321,14 @@ struct http_server *http_server_free(struct http_server *server)
 	assert(!server->is_running);
 	server->is_ending = true;
 	LIST_EACH(&server->requests, struct http_request, link, request)
-	request_lose(request);
+		request_lose(request);
 	loop_forget(&server->library);
 	loop_timer_stop(&server->timer);
 	loop_timer_stop(&server->room);
 	if (server->daemon)
 		stop_library(server);
 	LIST_EACH(&server->requests, struct http_request, link, request)
-	request_settle(request);
+		request_settle(request);
 	loop_timer_stop(&server->timer);
 	free(server);
 	return NULL;

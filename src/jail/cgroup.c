@@ -119,7 +119,8 @@ static char *start_folder(const char *controller)
 		size_t cut = strcmp(root, "/") ? strlen(root) : 0;
 		if (cut && strncmp(place, root, cut) != 0)
 			continue;
-		if (asprintf(&folder, "%s%s", point, strcmp(place + cut, "/") ? place + cut : "") < 0)
+		if (asprintf(&folder, "%s%s", point, strcmp(place + cut, "/") ? place + cut : "") <
+			0)
 			folder = NULL;
 	}
 	if (file)
@@ -162,9 +163,11 @@ static bool find_parents(struct cgroup_tree *tree, struct error *err)
 			return settle_counter(tree);
 		if (tree->parents[i])
 			continue;
-		error_set(err, ERROR_DEGRADED, "the cgroup controller '%s' is not there", controllers[i]);
-		return error_hint(err, "mount it (v1: mount -t cgroup -o %s cgroup /sys/fs/cgroup/%s), or "
-				       "use a cgroup v2 host with memory, pids and cpu delegated",
+		error_set(err, ERROR_DEGRADED, "the cgroup controller '%s' is not there",
+			controllers[i]);
+		return error_hint(err,
+			"mount it (v1: mount -t cgroup -o %s cgroup /sys/fs/cgroup/%s), or "
+			"use a cgroup v2 host with memory, pids and cpu delegated",
 			controllers[i], controllers[i]);
 	}
 	return true;
@@ -191,7 +194,8 @@ static bool make_group(int dir_fd, const char *path, uid_t owner, struct error *
 	for (unsigned i = 0; i < ARRAY_SIZE(delegated); i++) {
 		char file[160];
 		snprintf(file, sizeof(file), "%s/%s", path, delegated[i]);
-		if (fchownat(dir_fd, file, owner, owner, AT_SYMLINK_NOFOLLOW) < 0 && errno != ENOENT)
+		if (fchownat(dir_fd, file, owner, owner, AT_SYMLINK_NOFOLLOW) < 0 &&
+			errno != ENOENT)
 			return error_from_os(err, errno, "cannot hand on '%s'", file);
 	}
 	return true;
@@ -199,14 +203,15 @@ static bool make_group(int dir_fd, const char *path, uid_t owner, struct error *
 
 static bool make_tree_in(struct cgroup_tree *tree, unsigned index, uid_t owner, struct error *err)
 {
-	cleanup_close int parent =
-		open(tree->parents[index], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	cleanup_close int parent = open(tree->parents[index], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (parent < 0)
-		return error_from_os(err, errno, "cannot open the cgroup '%s'", tree->parents[index]);
+		return error_from_os(
+			err, errno, "cannot open the cgroup '%s'", tree->parents[index]);
 	groups_clear_leftovers(tree->parents[index]);
 	if (tree->is_v2 && !pass_controllers_on(parent, err))
-		return error_hint(err, "start the daemon in a cgroup of its own without processes above "
-				       "it, e.g. systemd-run --scope -p Delegate=yes");
+		return error_hint(err,
+			"start the daemon in a cgroup of its own without processes above "
+			"it, e.g. systemd-run --scope -p Delegate=yes");
 	if (!make_group(parent, tree->name, owner, err))
 		return false;
 	tree->dirs[index] = openat(parent, tree->name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -216,12 +221,11 @@ static bool make_tree_in(struct cgroup_tree *tree, unsigned index, uid_t owner, 
 		return false;
 	return make_group(tree->dirs[index], "own", owner, err) &&
 	       make_group(tree->dirs[index], "zygote", owner, err) &&
-	       make_group(tree->dirs[index], "box", owner, err) &&
-	       (!tree->is_v2 || ({
-			cleanup_close int box = openat(
-				tree->dirs[index], "box", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-			pass_controllers_on(box, err);
-		}));
+	       make_group(tree->dirs[index], "box", owner, err) && (!tree->is_v2 || ({
+		       cleanup_close int box =
+			       openat(tree->dirs[index], "box", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		       pass_controllers_on(box, err);
+	       }));
 }
 
 bool cgroup_tree_make(struct cgroup_tree *tree, uid_t owner, struct error *err)
@@ -272,8 +276,8 @@ bool cgroup_tree_put_own(const struct cgroup_tree *tree, pid_t pid, struct error
 
 /* On version 1 "tasks": whoever enters has one thread, and to move itself a thread needs no lock on all
  * forks of the machine. With cgroup.procs each entry waits for that, 5 to 20 ms (seen on 6.18). */
-static bool open_entry(const struct cgroup_tree *tree, unsigned index, const char *group, int *ret_fd,
-	struct error *err)
+static bool open_entry(const struct cgroup_tree *tree, unsigned index, const char *group,
+	int *ret_fd, struct error *err)
 {
 	char path[128];
 	snprintf(path, sizeof(path), "%s/%s", group, tree->is_v2 ? "cgroup.procs" : "tasks");
@@ -297,8 +301,8 @@ bool cgroup_entry(const struct cgroup_tree *tree, const char *group, int *ret_fd
 	return true;
 }
 
-static bool write_number(int dir_fd, const char *group, const char *file, uint64_t number,
-	struct error *err)
+static bool write_number(
+	int dir_fd, const char *group, const char *file, uint64_t number, struct error *err)
 {
 	char path[128], text[32];
 	snprintf(path, sizeof(path), "%s/%s", group, file);
@@ -319,7 +323,8 @@ static bool write_limits_v1(const struct cgroup_tree *tree, const char *box, con
 	return write_number(tree->dirs[CGROUP_PIDS], box, "pids.max",
 		       (uint64_t)limits->processes + INIT_PROCESSES, err) &&
 	       write_number(tree->dirs[CGROUP_PIDS], work, "pids.max", limits->processes, err) &&
-	       write_number(tree->dirs[CGROUP_CPU], work, "cpu.cfs_period_us", CPU_PERIOD_US, err) &&
+	       write_number(
+		       tree->dirs[CGROUP_CPU], work, "cpu.cfs_period_us", CPU_PERIOD_US, err) &&
 	       write_number(tree->dirs[CGROUP_CPU], work, "cpu.cfs_quota_us",
 		       (uint64_t)limits->cpu_milli * CPU_PERIOD_US / 1000, err);
 }
@@ -384,7 +389,8 @@ bool cgroup_box_limit(const struct cgroup_tree *tree, const char *id,
 		return false;
 	if (in_pages(seen.memory_bytes) != in_pages(limits->memory_bytes) ||
 		seen.processes != limits->processes || seen.cpu_milli != limits->cpu_milli)
-		return error_set(err, ERROR_INTERNAL, "the limits of a box did not become what was asked");
+		return error_set(
+			err, ERROR_INTERNAL, "the limits of a box did not become what was asked");
 	return true;
 }
 
@@ -416,8 +422,8 @@ bool cgroup_box_init_entry(const struct cgroup_tree *tree, const char *id, int *
 }
 
 /* The groups of box and work in those hierarchies; closes what it opened on failure. */
-static bool open_entries(const struct cgroup_tree *tree, const char *id, bool is_command, int *ret_fds,
-	unsigned *ret_count, struct error *err)
+static bool open_entries(const struct cgroup_tree *tree, const char *id, bool is_command,
+	int *ret_fds, unsigned *ret_count, struct error *err)
 {
 	char box[64], work[72];
 	*ret_count = 0;

@@ -26,12 +26,15 @@ enum cgroup_hierarchy { CGROUP_MEMORY, CGROUP_PIDS, CGROUP_CPU, CGROUP_FREEZER, 
 
 struct cgroup_tree {
 	bool is_v2;
-	int dirs[CGROUP_HIERARCHIES]; /* owned: the sandglass-<pid> folders; -1 when unused */
-	char name[32];                /* "sandglass-<pid>" */
+	int dirs[CGROUP_HIERARCHIES];      /* owned: the sandglass-<pid> folders; -1 when unused */
+	char name[32];                     /* "sandglass-<pid>" */
 	char *parents[CGROUP_HIERARCHIES]; /* keeper only, owned: the start group's folders */
 };
 
-#define CGROUP_TREE_NONE { .dirs = { -1, -1, -1, -1, -1 } }
+#define CGROUP_TREE_NONE \
+	{ \
+		.dirs = { -1, -1, -1, -1, -1 } \
+	}
 
 struct cgroup_limits {
 	uint64_t memory_bytes;
@@ -81,8 +84,8 @@ uint64_t cgroup_box_oom_kills(const struct cgroup_tree *tree, const char *id);
 /* The limits that a box has. */
 bool cgroup_box_limits(const struct cgroup_tree *tree, const char *id,
 	struct cgroup_limits *ret_limits, struct error *err);
-bool cgroup_box_usage(const struct cgroup_tree *tree, const char *id, struct cgroup_usage *ret_usage,
-	struct error *err);
+bool cgroup_box_usage(const struct cgroup_tree *tree, const char *id,
+	struct cgroup_usage *ret_usage, struct error *err);
 /* What memory the tree may still take before a limit above it is met, caches not counted as used;
  * UINT64_MAX when there is none (or on version 2, where those above cannot be seen). */
 uint64_t cgroup_tree_available(const struct cgroup_tree *tree);

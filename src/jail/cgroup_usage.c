@@ -53,7 +53,8 @@ static void read_usage_v1(const struct cgroup_tree *tree, const char *box, const
 	usage->process_limit = (uint32_t)read_number(tree->dirs[CGROUP_PIDS], work, "pids.max");
 	usage->pids_refused = read_keyed(tree->dirs[CGROUP_PIDS], work, "pids.events", "max");
 	if (tree->dirs[CGROUP_CPUACCT] >= 0)
-		usage->cpu_us = read_number(tree->dirs[CGROUP_CPUACCT], box, "cpuacct.usage") / 1000;
+		usage->cpu_us =
+			read_number(tree->dirs[CGROUP_CPUACCT], box, "cpuacct.usage") / 1000;
 	else
 		usage->cpu_us = read_number(tree->dirs[CGROUP_CPU], work, "cpuacct.usage") / 1000;
 }
@@ -72,8 +73,8 @@ static void read_usage_v2(const struct cgroup_tree *tree, const char *box, const
 	usage->cpu_us = read_keyed(dir, work, "cpu.stat", "usage_usec");
 }
 
-bool cgroup_box_usage(const struct cgroup_tree *tree, const char *id, struct cgroup_usage *ret_usage,
-	struct error *err)
+bool cgroup_box_usage(const struct cgroup_tree *tree, const char *id,
+	struct cgroup_usage *ret_usage, struct error *err)
 {
 	char box[64], work[72];
 	snprintf(box, sizeof(box), "box/%s", id);
@@ -103,7 +104,8 @@ static uint32_t read_cpu_v2(int dir_fd, const char *work)
 static uint32_t read_cpu_v1(int dir_fd, const char *work)
 {
 	uint64_t period = read_number(dir_fd, work, "cpu.cfs_period_us");
-	return period ? (uint32_t)(read_number(dir_fd, work, "cpu.cfs_quota_us") * 1000 / period) : 0;
+	return period ? (uint32_t)(read_number(dir_fd, work, "cpu.cfs_quota_us") * 1000 / period)
+		      : 0;
 }
 
 bool cgroup_box_limits(const struct cgroup_tree *tree, const char *id,

@@ -22,30 +22,29 @@
 #endif
 
 static const uint64_t handled_by_version[] = {
-	0,
-	(1ULL << 13) - 1, /* 1: 5.13 */
-	(1ULL << 14) - 1, /* 2: REFER, 5.19 */
-	(1ULL << 15) - 1, /* 3: TRUNCATE, 6.2 */
-	(1ULL << 15) - 1, /* 4: network, 6.7 */
-	(1ULL << 16) - 1, /* 5: IOCTL_DEV, 6.10 */
+	0, (1ULL << 13) - 1, /* 1: 5.13 */
+	(1ULL << 14) - 1,    /* 2: REFER, 5.19 */
+	(1ULL << 15) - 1,    /* 3: TRUNCATE, 6.2 */
+	(1ULL << 15) - 1,    /* 4: network, 6.7 */
+	(1ULL << 16) - 1,    /* 5: IOCTL_DEV, 6.10 */
 };
 
 #define READ_RIGHTS (LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR)
-#define WRITE_RIGHTS                                                                               \
-	(LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_REMOVE_DIR |                           \
-		LANDLOCK_ACCESS_FS_REMOVE_FILE | LANDLOCK_ACCESS_FS_MAKE_DIR |                     \
-		LANDLOCK_ACCESS_FS_MAKE_REG | LANDLOCK_ACCESS_FS_MAKE_SOCK |                       \
-		LANDLOCK_ACCESS_FS_MAKE_FIFO | LANDLOCK_ACCESS_FS_MAKE_SYM |                       \
+#define WRITE_RIGHTS \
+	(LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_REMOVE_DIR | \
+		LANDLOCK_ACCESS_FS_REMOVE_FILE | LANDLOCK_ACCESS_FS_MAKE_DIR | \
+		LANDLOCK_ACCESS_FS_MAKE_REG | LANDLOCK_ACCESS_FS_MAKE_SOCK | \
+		LANDLOCK_ACCESS_FS_MAKE_FIFO | LANDLOCK_ACCESS_FS_MAKE_SYM | \
 		LANDLOCK_ACCESS_FS_REFER | LANDLOCK_ACCESS_FS_TRUNCATE)
-#define FILE_RIGHTS                                                                                \
-	(LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_WRITE_FILE |                            \
-		LANDLOCK_ACCESS_FS_EXECUTE | LANDLOCK_ACCESS_FS_TRUNCATE |                         \
+#define FILE_RIGHTS \
+	(LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_WRITE_FILE | \
+		LANDLOCK_ACCESS_FS_EXECUTE | LANDLOCK_ACCESS_FS_TRUNCATE | \
 		LANDLOCK_ACCESS_FS_IOCTL_DEV)
 
 int landlock_version(void)
 {
-	long version = syscall(
-		SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
+	long version =
+		syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
 	return version < 0 ? 0 : (int)version;
 }
 
@@ -63,8 +62,8 @@ static uint64_t access_of(unsigned rights)
 	return access;
 }
 
-static bool add_rule(int ruleset, const struct landlock_rule *rule, uint64_t handled,
-	struct error *err)
+static bool add_rule(
+	int ruleset, const struct landlock_rule *rule, uint64_t handled, struct error *err)
 {
 	cleanup_close int fd =
 		rule->path ? open(rule->path, O_PATH | O_CLOEXEC) : fd_duplicate(rule->fd);
@@ -98,8 +97,8 @@ bool landlock_apply(const struct landlock_rule *rules, size_t count, struct erro
 	struct {
 		uint64_t handled_access_fs;
 	} attributes = { handled };
-	cleanup_close int ruleset = (int)syscall(
-		SYS_landlock_create_ruleset, &attributes, sizeof(attributes), 0);
+	cleanup_close int ruleset =
+		(int)syscall(SYS_landlock_create_ruleset, &attributes, sizeof(attributes), 0);
 	if (ruleset < 0)
 		return error_from_os(err, errno, "cannot make a Landlock ruleset");
 	for (size_t i = 0; i < count; i++)

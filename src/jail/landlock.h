@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 enum landlock_right {
-	LANDLOCK_READ = 1,    /* read files, list folders */
+	LANDLOCK_READ = 1, /* read files, list folders */
 	LANDLOCK_EXECUTE = 2,
 	LANDLOCK_WRITE = 4,   /* write, make, remove ordinary things */
 	LANDLOCK_DEVICES = 8, /* ioctl on devices */

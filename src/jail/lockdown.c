@@ -43,7 +43,8 @@ bool lockdown_capabilities(uint64_t permitted, uint64_t effective, struct error 
 	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
 	struct __user_cap_data_struct sets[2] = {
 		{ .permitted = (uint32_t)permitted, .effective = (uint32_t)effective },
-		{ .permitted = (uint32_t)(permitted >> 32), .effective = (uint32_t)(effective >> 32) },
+		{ .permitted = (uint32_t)(permitted >> 32),
+			.effective = (uint32_t)(effective >> 32) },
 	};
 	struct __user_cap_data_struct seen[2];
 	if (syscall(SYS_capset, &header, sets) < 0)
@@ -106,7 +107,8 @@ bool lockdown_limits(struct error *err)
 
 bool lockdown_no_new_privileges(struct error *err)
 {
-	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) != 1)
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
+		prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) != 1)
 		return error_from_os(err, errno, "cannot give up new privileges");
 	return true;
 }

@@ -194,7 +194,8 @@ int mounts_image(const char *path, uid_t image_owner, struct error *err)
 	}
 	cleanup_close int fd = -1;
 	if (S_ISDIR(found.st_mode))
-		fd = (int)syscall(SYS_open_tree, AT_FDCWD, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+		fd = (int)syscall(
+			SYS_open_tree, AT_FDCWD, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
 	else
 		fd = mount_erofs_file(path);
 	if (fd < 0 && !S_ISDIR(found.st_mode))
@@ -260,7 +261,8 @@ static bool run_in(int dir_fd, char *const words[], struct error *err)
 
 /* Plain files with plain modes, given to their owner: so no ids need mapping, which tmpfs can do only from
  * 6.3 on. */
-static bool fill_layer(int root_fd, int folder_fd, const char *source, uid_t owner, struct error *err)
+static bool fill_layer(
+	int root_fd, int folder_fd, const char *source, uid_t owner, struct error *err)
 {
 	char inside[PATH_MAX + 4], id[32];
 	snprintf(inside, sizeof(inside), "%s/.", source);
@@ -323,15 +325,15 @@ bool mounts_enter_service(const char *state, struct error *err)
 {
 	umask(022);
 	/* The state folder may lie below /tmp, which is covered next. */
-	cleanup_close int state_fd = (int)syscall(
-		SYS_open_tree, AT_FDCWD, state, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+	cleanup_close int state_fd =
+		(int)syscall(SYS_open_tree, AT_FDCWD, state, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
 	if (state_fd < 0)
 		return error_from_os(err, errno, "cannot open '%s'", state);
 	if (!make_private(err) || !mount_at("tmpfs", "/tmp", MS_NOSUID, "mode=0755,size=1m", err) ||
 		!make_folder("/tmp/state", 0755, err) || !attach(state_fd, "/tmp/state", err))
 		return false;
-	if (mount(NULL, "/tmp/state", NULL,
-		    MS_REMOUNT | MS_BIND | MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0)
+	if (mount(NULL, "/tmp/state", NULL, MS_REMOUNT | MS_BIND | MS_NOSUID | MS_NODEV | MS_NOEXEC,
+		    NULL) < 0)
 		return error_from_os(err, errno, "cannot close the state folder");
 	if (!show_loader(err))
 		return false;
@@ -390,8 +392,9 @@ bool mounts_enter_nursery(struct error *err)
 			return false;
 	}
 	if (!mount_at("proc", "/tmp/proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL, err))
-		return error_hint(err, "a new /proc needs one that is fully visible: in a container, "
-				       "unmask /proc (docker: --security-opt systempaths=unconfined)");
+		return error_hint(err,
+			"a new /proc needs one that is fully visible: in a container, "
+			"unmask /proc (docker: --security-opt systempaths=unconfined)");
 #ifdef __SANITIZE_ADDRESS__ /* init cannot be static then, and is exec'd here */
 	if (!show_loader(err))
 		return false;
@@ -479,8 +482,8 @@ static bool mount_dev(struct error *err)
 			return error_from_os(err, errno, "cannot make the link '%s'", links[i][1]);
 	return mount_at("devpts", "/n/dev/pts", MS_NOSUID | MS_NOEXEC,
 		       "newinstance,ptmxmode=0666,mode=0620,max=64", err) &&
-	       mount_at("tmpfs", "/n/dev/shm", MS_NOSUID | MS_NODEV, "mode=1777,size=" DEV_SHM_BYTES,
-		       err) &&
+	       mount_at("tmpfs", "/n/dev/shm", MS_NOSUID | MS_NODEV,
+		       "mode=1777,size=" DEV_SHM_BYTES, err) &&
 	       (mount(NULL, "/n/dev", NULL,
 			MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NOEXEC, NULL) == 0 ||
 		       error_from_os(err, errno, "cannot make /dev read-only"));
@@ -513,8 +516,8 @@ bool mounts_close_proc(struct error *err)
 	for (size_t i = 0; i < ARRAY_SIZE(folders); i++) {
 		snprintf(path, sizeof(path), "/proc/%s", folders[i]);
 		if (stat(path, &found) == 0 &&
-			!mount_at("tmpfs", path,
-				MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC, "mode=0555,size=0", err))
+			!mount_at("tmpfs", path, MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC,
+				"mode=0555,size=0", err))
 			return false;
 	}
 	return bind_at("/proc/sys", "/proc/sys", MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC, err);

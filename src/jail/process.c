@@ -25,7 +25,8 @@ pid_t process_clone(uint64_t flags, int *ret_pidfd, struct error *err)
 	if (pid < 0) {
 		error_from_os(err, errno, "cannot start a process");
 		if (errno == ENOSPC || errno == EUSERS)
-			error_hint(err, "raise user.max_user_namespaces and its neighbours (sysctl)");
+			error_hint(
+				err, "raise user.max_user_namespaces and its neighbours (sysctl)");
 		return -1;
 	}
 	if (pid > 0 && ret_pidfd)
@@ -66,7 +67,8 @@ bool process_keep_descriptors(const int *keep, unsigned count, struct error *err
 bool process_close_standard(bool is_stderr_too, struct error *err)
 {
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-	if (null < 0 || dup2(null, 0) < 0 || dup2(null, 1) < 0 || (is_stderr_too && dup2(null, 2) < 0))
+	if (null < 0 || dup2(null, 0) < 0 || dup2(null, 1) < 0 ||
+		(is_stderr_too && dup2(null, 2) < 0))
 		return error_from_os(err, errno, "cannot open /dev/null");
 	if (null > 2)
 		close(null);

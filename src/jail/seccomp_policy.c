@@ -39,35 +39,36 @@ static void check(int result, const char *what)
 
 /* Files. */
 static const char *const allow_files[] = { "open", "openat", "openat2", "creat", "close",
-	"close_range", "read", "pread64", "readv", "preadv", "preadv2", "write", "pwrite64", "writev",
-	"pwritev", "pwritev2", "lseek", "stat", "fstat", "lstat", "newfstatat", "statx", "access",
-	"faccessat", "faccessat2", "getdents", "getdents64", "getcwd", "chdir", "fchdir", "rename",
-	"renameat", "renameat2", "mkdir", "mkdirat", "rmdir", "link", "linkat", "symlink", "symlinkat",
-	"unlink", "unlinkat", "readlink", "readlinkat", "chmod", "fchmod", "fchmodat", "chown", "fchown",
-	"lchown", "fchownat", "umask", "utime", "utimes", "futimesat", "utimensat", "truncate",
-	"ftruncate", "fallocate", "fadvise64", "readahead", "sync", "syncfs", "fsync", "fdatasync",
-	"sync_file_range", "mknod", "mknodat", "setxattr", "lsetxattr", "fsetxattr", "getxattr",
-	"lgetxattr", "fgetxattr", "listxattr", "llistxattr", "flistxattr", "removexattr",
-	"lremovexattr", "fremovexattr", "copy_file_range", "sendfile", "splice", "tee", "flock",
-	"fcntl", "dup", "dup2", "dup3", "statfs", "fstatfs", "inotify_init", "inotify_init1",
-	"inotify_add_watch", "inotify_rm_watch" };
+	"close_range", "read", "pread64", "readv", "preadv", "preadv2", "write", "pwrite64",
+	"writev", "pwritev", "pwritev2", "lseek", "stat", "fstat", "lstat", "newfstatat", "statx",
+	"access", "faccessat", "faccessat2", "getdents", "getdents64", "getcwd", "chdir", "fchdir",
+	"rename", "renameat", "renameat2", "mkdir", "mkdirat", "rmdir", "link", "linkat", "symlink",
+	"symlinkat", "unlink", "unlinkat", "readlink", "readlinkat", "chmod", "fchmod", "fchmodat",
+	"chown", "fchown", "lchown", "fchownat", "umask", "utime", "utimes", "futimesat",
+	"utimensat", "truncate", "ftruncate", "fallocate", "fadvise64", "readahead", "sync",
+	"syncfs", "fsync", "fdatasync", "sync_file_range", "mknod", "mknodat", "setxattr",
+	"lsetxattr", "fsetxattr", "getxattr", "lgetxattr", "fgetxattr", "listxattr", "llistxattr",
+	"flistxattr", "removexattr", "lremovexattr", "fremovexattr", "copy_file_range", "sendfile",
+	"splice", "tee", "flock", "fcntl", "dup", "dup2", "dup3", "statfs", "fstatfs",
+	"inotify_init", "inotify_init1", "inotify_add_watch", "inotify_rm_watch" };
 /* Memory. */
-static const char *const allow_memory[] = { "mmap", "mprotect", "mremap", "munmap", "brk", "madvise",
-	"mlock", "mlock2", "munlock", "mlockall", "munlockall", "msync", "mincore", "memfd_create",
-	"membarrier", "pkey_alloc", "pkey_free", "pkey_mprotect", "get_mempolicy" };
+static const char *const allow_memory[] = { "mmap", "mprotect", "mremap", "munmap", "brk",
+	"madvise", "mlock", "mlock2", "munlock", "mlockall", "munlockall", "msync", "mincore",
+	"memfd_create", "membarrier", "pkey_alloc", "pkey_free", "pkey_mprotect", "get_mempolicy" };
 /* Processes. clone, unshare, prctl and personality have rules of their own below. */
 static const char *const allow_processes[] = { "fork", "vfork", "execve", "execveat", "exit",
-	"exit_group", "wait4", "waitid", "kill", "tkill", "tgkill", "pidfd_open", "pidfd_send_signal",
-	"setpgid", "getpgid", "getpgrp", "setsid", "getsid", "getpid", "getppid", "gettid", "getuid",
-	"geteuid", "getgid", "getegid", "getresuid", "getresgid", "getgroups", "setuid", "setgid",
-	"setreuid", "setregid", "setresuid", "setresgid", "setfsuid", "setfsgid", "setgroups", "capget",
-	"capset", "getrlimit", "setrlimit", "prlimit64", "getrusage", "getpriority", "setpriority",
-	"sched_yield", "sched_getaffinity", "sched_setaffinity", "sched_getscheduler",
-	"sched_setscheduler", "sched_getparam", "sched_setparam", "sched_getattr", "sched_setattr",
-	"sched_get_priority_max", "sched_get_priority_min", "sched_rr_get_interval", "ioprio_get",
-	"ioprio_set", "futex", "set_tid_address", "set_robust_list", "get_robust_list", "rseq",
-	"arch_prctl", "uname", "sysinfo", "times", "getcpu", "getrandom", "seccomp",
-	"landlock_create_ruleset", "landlock_add_rule", "landlock_restrict_self" };
+	"exit_group", "wait4", "waitid", "kill", "tkill", "tgkill", "pidfd_open",
+	"pidfd_send_signal", "setpgid", "getpgid", "getpgrp", "setsid", "getsid", "getpid",
+	"getppid", "gettid", "getuid", "geteuid", "getgid", "getegid", "getresuid", "getresgid",
+	"getgroups", "setuid", "setgid", "setreuid", "setregid", "setresuid", "setresgid",
+	"setfsuid", "setfsgid", "setgroups", "capget", "capset", "getrlimit", "setrlimit",
+	"prlimit64", "getrusage", "getpriority", "setpriority", "sched_yield", "sched_getaffinity",
+	"sched_setaffinity", "sched_getscheduler", "sched_setscheduler", "sched_getparam",
+	"sched_setparam", "sched_getattr", "sched_setattr", "sched_get_priority_max",
+	"sched_get_priority_min", "sched_rr_get_interval", "ioprio_get", "ioprio_set", "futex",
+	"set_tid_address", "set_robust_list", "get_robust_list", "rseq", "arch_prctl", "uname",
+	"sysinfo", "times", "getcpu", "getrandom", "seccomp", "landlock_create_ruleset",
+	"landlock_add_rule", "landlock_restrict_self" };
 /* Time, waiting, signals. */
 static const char *const allow_time[] = { "time", "gettimeofday", "clock_gettime", "clock_getres",
 	"clock_nanosleep", "nanosleep", "alarm", "pause", "getitimer", "setitimer", "timer_create",
@@ -85,8 +86,9 @@ static const char *const allow_ipc[] = { "shmget", "shmat", "shmctl", "shmdt", "
 	"semctl", "semtimedop", "msgget", "msgsnd", "msgrcv", "msgctl", "mq_open", "mq_unlink",
 	"mq_timedsend", "mq_timedreceive", "mq_notify", "mq_getsetattr" };
 /* Newer than the library that writes this filter: by number, the same on all architectures. */
-static const int allow_numbers[] = { 449 /* futex_waitv */, 451 /* cachestat */, 452 /* fchmodat2 */,
-	454 /* futex_wake */, 455 /* futex_wait */, 456 /* futex_requeue */, 462 /* mseal */ };
+static const int allow_numbers[] = { 449 /* futex_waitv */, 451 /* cachestat */,
+	452 /* fchmodat2 */, 454 /* futex_wake */, 455 /* futex_wait */, 456 /* futex_requeue */,
+	462 /* mseal */ };
 
 /* Passed by the first filter, judged by their arguments in the second. */
 static const char *const judged[] = { "ioctl", "prctl", "clone", "unshare", "setsockopt", "sendto",
@@ -94,14 +96,14 @@ static const char *const judged[] = { "ioctl", "prctl", "clone", "unshare", "set
 
 /* Refused in a way that programs understand. */
 static const char *const refuse_eperm[] = { "mount", "umount2", "pivot_root", "chroot", "fsopen",
-	"fsconfig", "fsmount", "fspick", "move_mount", "open_tree", "mount_setattr", "setns", "ptrace",
-	"process_vm_readv", "process_vm_writev", "pidfd_getfd", "kcmp", "process_madvise",
+	"fsconfig", "fsmount", "fspick", "move_mount", "open_tree", "mount_setattr", "setns",
+	"ptrace", "process_vm_readv", "process_vm_writev", "pidfd_getfd", "kcmp", "process_madvise",
 	"process_mrelease", "bpf", "perf_event_open", "fanotify_init", "open_by_handle_at",
 	"name_to_handle_at", "quotactl", "quotactl_fd", "acct", "swapon", "swapoff", "reboot",
-	"settimeofday", "clock_settime", "clock_adjtime", "adjtimex", "sethostname", "setdomainname",
-	"syslog", "vhangup", "iopl", "ioperm", "nfsservctl", "kexec_load", "kexec_file_load",
-	"init_module", "finit_module", "delete_module", "set_mempolicy", "mbind", "migrate_pages",
-	"move_pages", "set_mempolicy_home_node", "vmsplice" };
+	"settimeofday", "clock_settime", "clock_adjtime", "adjtimex", "sethostname",
+	"setdomainname", "syslog", "vhangup", "iopl", "ioperm", "nfsservctl", "kexec_load",
+	"kexec_file_load", "init_module", "finit_module", "delete_module", "set_mempolicy", "mbind",
+	"migrate_pages", "move_pages", "set_mempolicy_home_node", "vmsplice" };
 static const int refuse_numbers[] = { 460 /* lsm_set_self_attr */, 467 /* open_tree_attr */ };
 
 /* Terminal injection, kernel consoles, freezing, interfaces and routes: value, mask. */
@@ -141,7 +143,8 @@ static void rule_all(const char *const *names, size_t count, uint32_t action)
 	for (size_t i = 0; i < count; i++) {
 		int number = seccomp_syscall_resolve_name(names[i]);
 		if (number == __NR_SCMP_ERROR) {
-			fprintf(stderr, "seccomp_policy: '%s' is unknown here, left to ENOSYS\n", names[i]);
+			fprintf(stderr, "seccomp_policy: '%s' is unknown here, left to ENOSYS\n",
+				names[i]);
 			continue;
 		}
 		if (number < 0)
@@ -163,8 +166,8 @@ static void rule_numbers(const int *numbers, size_t count, uint32_t action)
 		check(seccomp_rule_add(filter, action, numbers[i], 0), "a number");
 }
 
-#define NEW_NAMESPACES                                                                             \
-	(CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER |             \
+#define NEW_NAMESPACES \
+	(CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER | \
 		CLONE_NEWPID | CLONE_NEWNET)
 #define NEW_TIME 0x80u /* in clone this bit belongs to the exit signal */
 
@@ -224,12 +227,12 @@ static void refuse_sockets(void)
 		for (uint32_t protocol = 1; protocol <= UDP; protocol++)
 			if ((family != INET && family != INET6) ||
 				(protocol != TCP && protocol != UDP))
-				check(seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPROTONOSUPPORT), number,
-					      2, is_family,
+				check(seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPROTONOSUPPORT),
+					      number, 2, is_family,
 					      SCMP_A2(SCMP_CMP_MASKED_EQ, LOW32, protocol)),
 					"protocol");
-		check(seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPROTONOSUPPORT), number, 2, is_family,
-			      SCMP_A2(SCMP_CMP_GT, UDP)),
+		check(seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPROTONOSUPPORT), number, 2,
+			      is_family, SCMP_A2(SCMP_CMP_GT, UDP)),
 			"protocols");
 	}
 }
@@ -258,7 +261,8 @@ static void refuse_options_listed(void)
 {
 	int number = seccomp_syscall_resolve_name("setsockopt");
 	for (size_t i = 0; i < ARRAY_SIZE(refuse_options); i++)
-		for (uint32_t option = refuse_options[i][1]; option <= refuse_options[i][2]; option++)
+		for (uint32_t option = refuse_options[i][1]; option <= refuse_options[i][2];
+			option++)
 			check(seccomp_rule_add(filter, SCMP_ACT_ERRNO(ENOPROTOOPT), number, 2,
 				      SCMP_A1(SCMP_CMP_MASKED_EQ, LOW32, refuse_options[i][0]),
 				      SCMP_A2(SCMP_CMP_MASKED_EQ, LOW32, option)),

@@ -19,7 +19,8 @@ static bool take_number(const json_t *value, const char *key, double least, doub
 {
 	if (!json_is_number(value) || json_number_value(value) < least ||
 		json_number_value(value) > most) {
-		error_set(err, ERROR_CONFIG, "'%s' must be a number from %g to %g", key, least, most);
+		error_set(
+			err, ERROR_CONFIG, "'%s' must be a number from %g to %g", key, least, most);
 		return false;
 	}
 	*ret_number = json_number_value(value);
@@ -27,8 +28,7 @@ static bool take_number(const json_t *value, const char *key, double least, doub
 }
 
 /* One of the two objects "limits" and "caps". */
-static bool take_limits(
-	struct config *config, const char *name, json_t *object, struct error *err)
+static bool take_limits(struct config *config, const char *name, json_t *object, struct error *err)
 {
 	bool is_caps = !strcmp(name, "caps");
 	struct wire_limits *limits = is_caps ? &config->caps : &config->limits;
@@ -37,7 +37,8 @@ static bool take_limits(
 	double number;
 	if (!json_is_object(object))
 		return error_set(err, ERROR_CONFIG, "'%s' must be an object", name);
-	json_object_foreach(object, key, value) {
+	json_object_foreach(object, key, value)
+	{
 		char full[64];
 		snprintf(full, sizeof(full), "%s.%s", name, key);
 		if (!take_number(value, full, 0.001, 1e9, &number, err))
@@ -68,22 +69,21 @@ static bool take_strings(const json_t *array, const char *key, struct error *err
 	size_t i;
 	json_t *value;
 	if (!json_is_array(array) || json_array_size(array) > KEEPER_NAMES)
-		return error_set(err, ERROR_CONFIG, "'%s' must be an array of at most %d strings", key,
-			KEEPER_NAMES);
-	json_array_foreach(array, i, value)
-		if (!json_is_string(value))
-			return error_set(err, ERROR_CONFIG, "'%s' must hold strings only", key);
+		return error_set(err, ERROR_CONFIG, "'%s' must be an array of at most %d strings",
+			key, KEEPER_NAMES);
+	json_array_foreach(array, i, value) if (!json_is_string(value)) return error_set(
+		err, ERROR_CONFIG, "'%s' must hold strings only", key);
 	return true;
 }
 
-static bool take_degraded(
-	struct config *config, const char *key, json_t *array, struct error *err)
+static bool take_degraded(struct config *config, const char *key, json_t *array, struct error *err)
 {
 	size_t i;
 	json_t *value;
 	if (!take_strings(array, key, err))
 		return false;
-	json_array_foreach(array, i, value) {
+	json_array_foreach(array, i, value)
+	{
 		const char *name = json_string_value(value);
 		if (strcmp(name, "landlock") != 0)
 			return error_set(err, ERROR_CONFIG,
@@ -113,12 +113,15 @@ static bool take_owners(
 	double number;
 	if (!json_is_object(owners))
 		return error_set(err, ERROR_CONFIG, "'owners' must be an object");
-	json_object_foreach(owners, name, caps) {
+	json_object_foreach(owners, name, caps)
+	{
 		if (!json_is_object(caps) || !config_is_name(name, OWNER_SIZE))
 			return error_set(err, ERROR_CONFIG,
 				"owners.%.40s: a name of letters, digits, '.', '_' and '-' must have an "
-				"object", name);
-		json_object_foreach(caps, key, value) {
+				"object",
+				name);
+		json_object_foreach(caps, key, value)
+		{
 			char full[128];
 			bool is_known = false;
 			snprintf(full, sizeof(full), "owners.%s.%s", name, key);
@@ -144,7 +147,8 @@ static bool take_admission(
 	double number;
 	if (!json_is_object(object))
 		return error_set(err, ERROR_CONFIG, "'admission' must be an object");
-	json_object_foreach(object, key, value) {
+	json_object_foreach(object, key, value)
+	{
 		char full[64];
 		snprintf(full, sizeof(full), "admission.%s", key);
 		bool is_factor = !strcmp(key, "memory_overcommit");
@@ -168,25 +172,27 @@ static bool take_pool_languages(struct config *config, const json_t *array, stru
 	if (!take_strings(array, "pool.languages", err))
 		return false;
 	config->pool_languages = 0;
-	json_array_foreach(array, i, value) {
+	json_array_foreach(array, i, value)
+	{
 		if (!language_find(json_string_value(value), &language))
-			return error_set(err, ERROR_CONFIG, "pool.languages: '%.40s' is no language",
-				json_string_value(value));
+			return error_set(err, ERROR_CONFIG,
+				"pool.languages: '%.40s' is no language", json_string_value(value));
 		config->pool_languages |= LANGUAGE_BIT(language);
 	}
 	return true;
 }
 
 /* A number, or {"sandboxes": number, "languages": [name]}. */
-static bool take_pool(
-	struct config *config, const char *own_key, json_t *pool, struct error *err)
+static bool take_pool(struct config *config, const char *own_key, json_t *pool, struct error *err)
 {
 	const char *key;
 	json_t *value;
 	double number = config->pool;
 	if (!json_is_object(pool) && !take_number(pool, "pool", 0, POOL_MOST, &number, err))
-		return error_hint(err, "or an object: {\"sandboxes\": 4, \"languages\": [\"python\"]}");
-	json_object_foreach(pool, key, value) {
+		return error_hint(
+			err, "or an object: {\"sandboxes\": 4, \"languages\": [\"python\"]}");
+	json_object_foreach(pool, key, value)
+	{
 		if (!strcmp(key, "languages")) {
 			if (!take_pool_languages(config, value, err))
 				return false;
@@ -215,8 +221,7 @@ static bool take_hosts(struct config *config, const char *key, json_t *value, st
 	return true;
 }
 
-static bool take_templates(
-	struct config *config, const char *key, json_t *value, struct error *err)
+static bool take_templates(struct config *config, const char *key, json_t *value, struct error *err)
 {
 	if (!take_strings(value, key, err))
 		return false;
@@ -339,9 +344,11 @@ static bool check(const struct config *config, struct error *err)
 		limits->inodes > caps->inodes || limits->processes > caps->processes ||
 		limits->cpu_milli > caps->cpu_milli ||
 		config->cell_seconds > config->cell_seconds_cap)
-		return error_set(err, ERROR_CONFIG, "a default in 'limits' is above its cap in 'caps'");
+		return error_set(
+			err, ERROR_CONFIG, "a default in 'limits' is above its cap in 'caps'");
 	if (config->sandboxes < 1 || config->sandboxes > IDS_SLICES)
-		return error_set(err, ERROR_CONFIG, "caps.sandboxes must be from 1 to %u", IDS_SLICES);
+		return error_set(
+			err, ERROR_CONFIG, "caps.sandboxes must be from 1 to %u", IDS_SLICES);
 	return true;
 }
 
@@ -372,12 +379,12 @@ bool config_load(struct config *config, const char *path, struct error *err)
 		return check(config, err);
 	json_t *root = json_load_file(path, JSON_REJECT_DUPLICATES, &where);
 	if (!root)
-		return error_set(err, ERROR_CONFIG, "cannot read '%s': %s (line %d)", path, where.text,
-			where.line);
+		return error_set(err, ERROR_CONFIG, "cannot read '%s': %s (line %d)", path,
+			where.text, where.line);
 	bool is_good = json_is_object(root) ||
 		       error_set(err, ERROR_CONFIG, "'%s' must hold one JSON object", path);
-	json_object_foreach(root, key, value)
-		is_good = is_good && take_key(config, key, value, err);
+	json_object_foreach(root, key, value) is_good =
+		is_good && take_key(config, key, value, err);
 	json_decref(root);
 	return is_good && check(config, err);
 }

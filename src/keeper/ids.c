@@ -47,7 +47,8 @@ static unsigned read_uids(int proc_fd, const char *pid, uint32_t uids[4])
 	snprintf(path, sizeof(path), "%s/status", pid);
 	cleanup_free char *status = fd_read_file(proc_fd, path, 8192, NULL, NULL);
 	const char *line = status ? strstr(status, "\nUid:") : NULL;
-	if (!line || sscanf(line, "\nUid: %u %u %u %u", &uids[0], &uids[1], &uids[2], &uids[3]) != 4)
+	if (!line ||
+		sscanf(line, "\nUid: %u %u %u %u", &uids[0], &uids[1], &uids[2], &uids[3]) != 4)
 		return 0;
 	return 4;
 }
@@ -86,6 +87,7 @@ bool ids_claim(uint32_t *id_base, int *ret_fd, struct error *err)
 		}
 		fd_close(ret_fd);
 	}
-	error_set(err, ERROR_CONFIG, "processes of somebody else have host ids from %u on", base - STEP);
+	error_set(err, ERROR_CONFIG, "processes of somebody else have host ids from %u on",
+		base - STEP);
 	return error_hint(err, "leave id_base out, and a free range is chosen");
 }

@@ -23,7 +23,8 @@ bool images_folder(char *path, size_t size, struct error *err)
 	else if (home && *home)
 		snprintf(path, size, "%s/.cache/sandglass", home);
 	else {
-		error_set(err, ERROR_CONFIG, "neither SANDGLASS_CACHE nor HOME says where images are");
+		error_set(err, ERROR_CONFIG,
+			"neither SANDGLASS_CACHE nor HOME says where images are");
 		return false;
 	}
 	return true;
@@ -55,7 +56,8 @@ static struct image *image_load(const char *cache, const char *name, struct erro
 		about = json_load_file(path, 0, &where);
 	}
 	if (!is_usable(about)) {
-		error_set(err, ERROR_CONFIG, "the template '%s' cannot be read: %s", name, where.text);
+		error_set(err, ERROR_CONFIG, "the template '%s' cannot be read: %s", name,
+			where.text);
 		error_hint(err, "build it: sandglass template build %s", name);
 		json_decref(about);
 		return NULL;
@@ -81,9 +83,9 @@ static bool has_alias(const struct image *image, const char *name)
 {
 	json_t *value;
 	size_t i;
-	json_array_foreach(json_object_get(image_about(image), "aliases"), i, value)
-		if (json_is_string(value) && !strcmp(json_string_value(value), name))
-			return true;
+	json_array_foreach(json_object_get(image_about(image), "aliases"), i,
+		value) if (json_is_string(value) &&
+			   !strcmp(json_string_value(value), name)) return true;
 	return false;
 }
 
@@ -94,7 +96,7 @@ static const char *image_name(const struct image *image)
 
 struct image *images_by_name(const struct keeper *keeper, const char *name)
 {
-	LIST_EACH (&keeper->images, struct image, link, image)
+	LIST_EACH(&keeper->images, struct image, link, image)
 		if (!strcmp(image_name(image), name) || has_alias(image, name))
 			return image;
 	return NULL;
@@ -129,7 +131,8 @@ static int is_name(const struct dirent *entry)
 /* The first is what a client gets that names none: code-interpreter, then by name. */
 static int by_rank(const struct dirent **one, const struct dirent **other)
 {
-	bool is_first = !strcmp((*one)->d_name, FIRST), is_second = !strcmp((*other)->d_name, FIRST);
+	bool is_first = !strcmp((*one)->d_name, FIRST),
+	     is_second = !strcmp((*other)->d_name, FIRST);
 	return is_first != is_second ? is_second - is_first
 				     : strcmp((*one)->d_name, (*other)->d_name);
 }
@@ -157,7 +160,8 @@ static bool is_taken(const struct keeper *keeper, const char *name, struct error
 	const struct image *image = images_by_name(keeper, name);
 	if (!image || image->is_made)
 		return false;
-	error_set(err, ERROR_TEMPLATE_GLOBAL, "the host has a template '%s', too: that one is served", name);
+	error_set(err, ERROR_TEMPLATE_GLOBAL,
+		"the host has a template '%s', too: that one is served", name);
 	return true;
 }
 
@@ -187,7 +191,8 @@ static bool find_in_cache(struct keeper *keeper, const char *cache, struct error
 	if (keeper->config.templates[0] || add_all(keeper, cache))
 		return true;
 	error_set(err, ERROR_CONFIG, "there is no template in '%s'", cache);
-	return error_hint(err, "build one: sandglass template build code-interpreter (or: make setup)");
+	return error_hint(
+		err, "build one: sandglass template build code-interpreter (or: make setup)");
 }
 
 bool images_find(struct keeper *keeper, struct error *err)
@@ -205,7 +210,7 @@ bool images_find(struct keeper *keeper, struct error *err)
 static struct image *find(const struct keeper *keeper, const struct image *like)
 {
 	const json_t *name = json_object_get(image_about(like), "name");
-	LIST_EACH (&keeper->images, struct image, link, image)
+	LIST_EACH(&keeper->images, struct image, link, image)
 		if (json_equal(json_object_get(image_about(image), "name"), name))
 			return image;
 	return NULL;
@@ -235,7 +240,8 @@ static void renew(
 	struct image *known = fresh ? find(keeper, fresh) : NULL;
 	if (fresh)
 		fresh->is_made = is_made;
-	if (known && json_equal(image_about(known), fresh->next) && !strcmp(known->path, fresh->path)) {
+	if (known && json_equal(image_about(known), fresh->next) &&
+		!strcmp(known->path, fresh->path)) {
 		image_free(fresh);
 	} else if (fresh && take(keeper, fresh, &err)) {
 		put(keeper, known, fresh);
@@ -272,7 +278,7 @@ void images_renew(struct keeper *keeper, images_take take)
 
 void images_settle(struct keeper *keeper)
 {
-	LIST_EACH (&keeper->images, struct image, link, image) {
+	LIST_EACH(&keeper->images, struct image, link, image) {
 		if (!image->next)
 			continue;
 		json_decref(image->about);

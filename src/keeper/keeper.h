@@ -25,65 +25,65 @@
 struct config {
 	char listen_host[256];
 	unsigned listen_port;
-	uint32_t id_base;       /* 0 in the configuration: the first range that is free */
-	unsigned degraded;      /* LOCKDOWN_WITHOUT_* */
+	uint32_t id_base;  /* 0 in the configuration: the first range that is free */
+	unsigned degraded; /* LOCKDOWN_WITHOUT_* */
 	struct wire_limits limits, caps;
 	unsigned cell_seconds, cell_seconds_cap, ttl_seconds;
-	unsigned sandboxes;     /* at once at most */
-	unsigned pool;          /* that stand ready, a template */
-	unsigned pool_languages; /* LANGUAGE_BIT: of each of which those have a kernel ready */
-	json_t *hosts;          /* owned array of strings */
-	json_t *owners;         /* owned object: what each owner may have */
+	unsigned sandboxes;       /* at once at most */
+	unsigned pool;            /* that stand ready, a template */
+	unsigned pool_languages;  /* LANGUAGE_BIT: of each of which those have a kernel ready */
+	json_t *hosts;            /* owned array of strings */
+	json_t *owners;           /* owned object: what each owner may have */
 	double memory_overcommit; /* of sandboxes' limits together against the machine's; 0: any */
 	uint64_t memory_reserve;  /* bytes that a new sandbox must leave available */
-	bool has_open_metrics;  /* GET /metrics needs no key */
+	bool has_open_metrics;    /* GET /metrics needs no key */
 	char *templates[KEEPER_NAMES]; /* owned; none: all that are built */
 	char network_default[16];
 	bool is_preview_token_required; /* on preview hosts */
 };
 
 struct state {
-	char folder[PATH_MAX];  /* absolute */
-	int lock_fd;            /* held for life */
-	int ids_fd;             /* held for life: the claim on the range of ids */
-	char key_hash[65];      /* SHA-256 of the first key's 40 digits, hex */
-	char key_prefix[28];    /* what that key begins with */
-	int64_t key_made_ms;    /* since when its file is as it is */
+	char folder[PATH_MAX]; /* absolute */
+	int lock_fd;           /* held for life */
+	int ids_fd;            /* held for life: the claim on the range of ids */
+	char key_hash[65];     /* SHA-256 of the first key's 40 digits, hex */
+	char key_prefix[28];   /* what that key begins with */
+	int64_t key_made_ms;   /* since when its file is as it is */
 };
 
 struct image {
 	struct list link;
-	char path[PATH_MAX];    /* the image file */
-	json_t *about;          /* owned: template.json, as served; NULL while it is new */
-	json_t *next;           /* owned: the same of what it is replaced by; NULL: nothing */
-	bool is_made;           /* over the API: it lies in the state folder */
+	char path[PATH_MAX]; /* the image file */
+	json_t *about;       /* owned: template.json, as served; NULL while it is new */
+	json_t *next;        /* owned: the same of what it is replaced by; NULL: nothing */
+	bool is_made;        /* over the API: it lies in the state folder */
 };
 
-struct build { /* of a template, asked for by the api; one at a time */
-	pid_t pid;              /* of the builder, or of who clears up after it; 0: neither */
+struct build {     /* of a template, asked for by the api; one at a time */
+	pid_t pid; /* of the builder, or of who clears up after it; 0: neither */
 	bool is_clearing;
-	bool is_serving;        /* it is built, and the warden warms it */
-	bool is_unheard;        /* the api that asked is gone */
+	bool is_serving; /* it is built, and the warden warms it */
+	bool is_unheard; /* the api that asked is gone */
 	char name[TEMPLATE_NAME_SIZE];
-	uint32_t serial;        /* of the order */
-	uint32_t ending;        /* enum keeper_ending */
+	uint32_t serial; /* of the order */
+	uint32_t ending; /* enum keeper_ending */
 	int32_t detail;
 	struct loop_timer patience;
 };
 
 struct child {
-	pid_t pid;              /* 0: not running */
-	int fd;                 /* owned: the keeper's end; -1 */
+	pid_t pid; /* 0: not running */
+	int fd;    /* owned: the keeper's end; -1 */
 	struct loop_source source;
 	bool is_ready;
 	int64_t started_ms;
-	unsigned quick_ends;    /* in a row */
+	unsigned quick_ends; /* in a row */
 };
 
 struct keeper {
 	struct config config;
 	struct state state;
-	struct list images;     /* struct image.link */
+	struct list images; /* struct image.link */
 	struct cgroup_tree cgroups;
 	struct loop loop;
 	struct loop_source signals;
@@ -91,15 +91,15 @@ struct keeper {
 	struct loop_timer settle;   /* a moment after the last change */
 	bool is_template_new;       /* the warden has one that the api does not know yet */
 	bool is_look_due;           /* there was a change while no warden was ready */
-	struct loop_timer timer; /* while stopping: patience; else: start again */
+	struct loop_timer timer;    /* while stopping: patience; else: start again */
 	int listen_fd;
-	char address[300];      /* "127.0.0.1:8080" */
+	char address[300];         /* "127.0.0.1:8080" */
 	char own_folder[PATH_MAX]; /* where this program lies, and its helpers */
 	struct child warden, api;
 	struct build build;
-	pid_t guard_pid;        /* 0: not running */
-	unsigned guard_ends;    /* unasked */
-	int guard_fd;           /* owned: its end is the guard's word to begin; -1 */
+	pid_t guard_pid;     /* 0: not running */
+	unsigned guard_ends; /* unasked */
+	int guard_fd;        /* owned: its end is the guard's word to begin; -1 */
 	bool is_ready_told, is_stopping, is_failed;
 };
 

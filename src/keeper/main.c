@@ -37,8 +37,9 @@ struct arguments {
 static int parse(int count, char **words, struct arguments *arguments)
 {
 	static const struct option options[] = { { "state", required_argument, NULL, 's' },
-		{ "listen", required_argument, NULL, 'l' }, { "config", required_argument, NULL, 'c' },
-		{ "help", no_argument, NULL, 'h' }, { "version", no_argument, NULL, 'v' }, { 0 } };
+		{ "listen", required_argument, NULL, 'l' },
+		{ "config", required_argument, NULL, 'c' }, { "help", no_argument, NULL, 'h' },
+		{ "version", no_argument, NULL, 'v' }, { 0 } };
 	int option;
 	while ((option = getopt_long(count, words, "h", options, NULL)) >= 0) {
 		if (option == 's')
@@ -91,7 +92,8 @@ static bool open_socket(struct keeper *keeper, const struct addrinfo *at, struct
 		getsockname(keeper->listen_fd, (struct sockaddr *)&bound, &size) < 0) {
 		error_from_os(err, errno, "cannot listen on %s:%u", keeper->config.listen_host,
 			keeper->config.listen_port);
-		return error_hint(err, "is another daemon there? --listen 127.0.0.1:0 picks a free port");
+		return error_hint(
+			err, "is another daemon there? --listen 127.0.0.1:0 picks a free port");
 	}
 	getnameinfo((struct sockaddr *)&bound, size, host, sizeof(host), port, sizeof(port),
 		NI_NUMERICHOST | NI_NUMERICSERV);
@@ -103,7 +105,8 @@ static bool open_socket(struct keeper *keeper, const struct addrinfo *at, struct
 static bool start_listening(struct keeper *keeper, struct error *err)
 {
 	char port[16], host[sizeof(keeper->config.listen_host)];
-	struct addrinfo *found = NULL, hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE };
+	struct addrinfo *found = NULL,
+			hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE };
 	const char *name = keeper->config.listen_host;
 	snprintf(host, sizeof(host), "%s", name[0] == '[' ? name + 1 : name);
 	if (name[0] == '[')
@@ -123,7 +126,8 @@ static bool start_listening(struct keeper *keeper, struct error *err)
 static bool check_host(const struct keeper *keeper, struct error *err)
 {
 	if (geteuid() != 0)
-		return error_set(err, ERROR_DEGRADED, "sandglassd has to be started as root so far");
+		return error_set(
+			err, ERROR_DEGRADED, "sandglassd has to be started as root so far");
 	if (landlock_version() < 1 && !(keeper->config.degraded & LOCKDOWN_WITHOUT_LANDLOCK)) {
 		error_set(err, ERROR_DEGRADED, "this kernel has no Landlock");
 		return error_hint(err, "boot with lsm=landlock,..., or name \"landlock\" in "
@@ -156,20 +160,19 @@ static bool run(struct keeper *keeper, const struct arguments *arguments, struct
 	if (!config && access(path, F_OK) == 0)
 		config = path;
 	raise_descriptor_limit();
-	bool is_good = config_load(&keeper->config, config, err) &&
-		       (!arguments->listen ||
-			       config_set_listen(&keeper->config, arguments->listen, err)) &&
-		       check_host(keeper, err) && find_own_folder(keeper, err) &&
-		       ids_claim(&keeper->config.id_base, &keeper->state.ids_fd, err) &&
-		       state_open(&keeper->state, arguments->state,
-			       keeper->config.id_base + IDS_API, err) &&
-		       images_find(keeper, err) && enter_own_mounts(err) &&
-		       start_listening(keeper, err) &&
-		       cgroup_tree_make(&keeper->cgroups,
-			       keeper->config.id_base + IDS_NURSERY + IDS_NURSERY_ROOT, err) &&
-		       guard_start(keeper, err) &&
-		       state_write_address(&keeper->state, keeper->address, err) &&
-		       supervise(keeper, err);
+	bool is_good =
+		config_load(&keeper->config, config, err) &&
+		(!arguments->listen ||
+			config_set_listen(&keeper->config, arguments->listen, err)) &&
+		check_host(keeper, err) && find_own_folder(keeper, err) &&
+		ids_claim(&keeper->config.id_base, &keeper->state.ids_fd, err) &&
+		state_open(
+			&keeper->state, arguments->state, keeper->config.id_base + IDS_API, err) &&
+		images_find(keeper, err) && enter_own_mounts(err) && start_listening(keeper, err) &&
+		cgroup_tree_make(&keeper->cgroups,
+			keeper->config.id_base + IDS_NURSERY + IDS_NURSERY_ROOT, err) &&
+		guard_start(keeper, err) &&
+		state_write_address(&keeper->state, keeper->address, err) && supervise(keeper, err);
 	guard_end(keeper);
 	cgroup_tree_remove(&keeper->cgroups);
 	cgroup_tree_deinit(&keeper->cgroups);

@@ -49,8 +49,9 @@ static void become_warden(int program, int control_fd, int hold_fd)
 		fcntl(4, F_SETFD, FD_CLOEXEC);
 		process_exec(4, words, &err);
 	}
-	dprintf(2, "{\"level\":\"error\",\"process\":\"keeper\",\"event\":\"warden.start\","
-		   "\"message\":\"%s (errno %d)\"}\n",
+	dprintf(2,
+		"{\"level\":\"error\",\"process\":\"keeper\",\"event\":\"warden.start\","
+		"\"message\":\"%s (errno %d)\"}\n",
 		err.message, errno);
 	_exit(1);
 }
@@ -90,7 +91,8 @@ static bool send_setup(struct keeper *keeper, struct error *err)
 		fds[count] = keeper->cgroups.dirs[count - 1];
 		count++;
 	}
-	return init >= 0 && send_order(keeper, &setup, sizeof(setup), NURSERY_SETUP, fds, count, err);
+	return init >= 0 &&
+	       send_order(keeper, &setup, sizeof(setup), NURSERY_SETUP, fds, count, err);
 }
 
 static uid_t image_owner(const struct keeper *keeper)
@@ -103,8 +105,7 @@ static bool send_layer(struct keeper *keeper, struct error *err)
 	char path[PATH_MAX + 16];
 	struct nursery_plain order = { 0 };
 	snprintf(path, sizeof(path), "%s/layer", keeper->own_folder);
-	cleanup_close int fd =
-		mounts_layer(path, "usr/lib/sandglass", image_owner(keeper), err);
+	cleanup_close int fd = mounts_layer(path, "usr/lib/sandglass", image_owner(keeper), err);
 	return fd >= 0 && send_order(keeper, &order, sizeof(order), NURSERY_LAYER, &fd, 1, err);
 }
 
@@ -141,7 +142,8 @@ bool nursery_send_template(struct keeper *keeper, const struct image *image, str
 	const char *program = json_string_value(json_object_get(about, "python"));
 	snprintf(order.name, sizeof(order.name), "%s",
 		json_string_value(json_object_get(about, "name")));
-	snprintf(order.program, sizeof(order.program), "%s", program ? program : "/usr/bin/python3");
+	snprintf(
+		order.program, sizeof(order.program), "%s", program ? program : "/usr/bin/python3");
 	join_preload(about, order.preload, sizeof(order.preload));
 	order.languages = join_languages(about);
 	cleanup_close int fd = mounts_image(image->path, image_owner(keeper), err);
@@ -195,12 +197,13 @@ bool nursery_start(struct keeper *keeper, struct error *err)
 {
 	if (!clone_warden(keeper, err) || !send_setup(keeper, err) || !send_layer(keeper, err))
 		return false;
-	LIST_EACH (&keeper->images, struct image, link, image) {
+	LIST_EACH(&keeper->images, struct image, link, image) {
 		if (nursery_send_template(keeper, image, err))
 			continue;
 		if (!image->is_made)
 			return false;
-		log_error("template.unusable", NULL, err); /* it must not keep the others from serving */
+		log_error("template.unusable", NULL,
+			err); /* it must not keep the others from serving */
 		images_drop(image);
 	}
 	return true;

@@ -38,7 +38,8 @@ static json_t *limits_json(const struct wire_limits *limits, unsigned cell_secon
 json_t *service_layers(const struct keeper *keeper)
 {
 	static const char *const always[][2] = {
-		{ "user_namespace", "ids of its own for each sandbox; root inside is nobody outside" },
+		{ "user_namespace",
+			"ids of its own for each sandbox; root inside is nobody outside" },
 		{ "pid_namespace", "sees its own processes only" },
 		{ "mount_namespace", "read-only image below a sized tmpfs" },
 		{ "network_namespace", "loopback only" },
@@ -53,18 +54,19 @@ json_t *service_layers(const struct keeper *keeper)
 	char cgroup[64], landlock[64];
 	json_t *layers = json_array();
 	for (size_t i = 0; i < ARRAY_SIZE(always); i++)
-		json_array_append_new(layers,
-			json_pack("{s:s, s:b, s:b, s:s}", "name", always[i][0], "active", 1,
-				"required", 1, "note", always[i][1]));
+		json_array_append_new(
+			layers, json_pack("{s:s, s:b, s:b, s:s}", "name", always[i][0], "active", 1,
+					"required", 1, "note", always[i][1]));
 	snprintf(cgroup, sizeof(cgroup), "version %d: memory, processes, cpu",
 		keeper->cgroups.is_v2 ? 2 : 1);
-	json_array_append_new(layers, json_pack("{s:s, s:b, s:b, s:s}", "name", "cgroup", "active", 1,
-					      "required", 1, "note", cgroup));
+	json_array_append_new(layers, json_pack("{s:s, s:b, s:b, s:s}", "name", "cgroup", "active",
+					      1, "required", 1, "note", cgroup));
 	bool is_on = !(keeper->config.degraded & LOCKDOWN_WITHOUT_LANDLOCK);
 	snprintf(landlock, sizeof(landlock), "interface version %d of this kernel",
 		landlock_version());
-	json_array_append_new(layers, json_pack("{s:s, s:b, s:b, s:s}", "name", "landlock", "active",
-					      is_on, "required", is_on, "note", landlock));
+	json_array_append_new(
+		layers, json_pack("{s:s, s:b, s:b, s:s}", "name", "landlock", "active", is_on,
+				"required", is_on, "note", landlock));
 	return layers;
 }
 
@@ -73,12 +75,13 @@ static json_t *templates_json(const struct keeper *keeper)
 	static const char *const keys[] = { "name", "aliases", "languages", "description",
 		"size_bytes", "python_version", "created_at", "key", "base" };
 	json_t *templates = json_array();
-	LIST_EACH (&keeper->images, struct image, link, image) {
+	LIST_EACH(&keeper->images, struct image, link, image) {
 		json_t *entry = image->about ? json_object() : NULL;
 		if (!entry)
 			continue;
 		json_object_set_new(entry, "made", json_boolean(image->is_made));
-		json_object_set_new(entry, "rootfs_path", json_string(strrchr(image->path, '/') + 1));
+		json_object_set_new(
+			entry, "rootfs_path", json_string(strrchr(image->path, '/') + 1));
 		for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
 			json_t *value = json_object_get(image->about, keys[i]);
 			if (value)
@@ -94,10 +97,11 @@ static int config_memfd(const struct keeper *keeper, struct error *err)
 	const struct config *config = &keeper->config;
 	json_t *caps = limits_json(&config->caps, config->cell_seconds_cap);
 	json_object_set_new(caps, "sandboxes", json_integer(config->sandboxes));
-	json_t *root = json_pack("{s:s, s:s, s:s, s:o, s:O, s:O, s:i, s:o, s:o, s:o, s:o, s:s, s:b, s:b}",
-		"version", SANDGLASS_VERSION, "address", keeper->address, "database",
-		"/state/state.db", "keys", keys_json(&keeper->state), "owners", config->owners,
-		"hosts", config->hosts, "ttl_seconds", (int)config->ttl_seconds, "limits",
+	json_t *root = json_pack(
+		"{s:s, s:s, s:s, s:o, s:O, s:O, s:i, s:o, s:o, s:o, s:o, s:s, s:b, s:b}", "version",
+		SANDGLASS_VERSION, "address", keeper->address, "database", "/state/state.db",
+		"keys", keys_json(&keeper->state), "owners", config->owners, "hosts", config->hosts,
+		"ttl_seconds", (int)config->ttl_seconds, "limits",
 		limits_json(&config->limits, config->cell_seconds), "caps", caps, "templates",
 		templates_json(keeper), "layers", service_layers(keeper), "network_default",
 		config->network_default, "preview_token_required",
@@ -105,7 +109,8 @@ static int config_memfd(const struct keeper *keeper, struct error *err)
 	char *text = root ? json_dumps(root, JSON_COMPACT) : NULL;
 	int fd = memfd_create("config", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (!text || fd < 0 || !fd_write_all(fd, text, strlen(text)) ||
-		fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0) {
+		fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) <
+			0) {
 		error_from_os(err, errno, "cannot write the api's configuration");
 		fd_close(&fd);
 	} else
@@ -140,7 +145,8 @@ static bool landlock_service(const struct keeper *keeper, int program, struct er
 		{ .path = "/lib64", .rights = LANDLOCK_READ },
 		{ .path = "/etc", .rights = LANDLOCK_READ },
 		{ .path = "/proc", .rights = LANDLOCK_READ }, /* sanitizers' builds only */
-		{ .path = "/lib64/ld-linux-x86-64.so.2", .rights = LANDLOCK_READ | LANDLOCK_EXECUTE },
+		{ .path = "/lib64/ld-linux-x86-64.so.2",
+			.rights = LANDLOCK_READ | LANDLOCK_EXECUTE },
 		{ .path = NULL, .fd = program, .rights = LANDLOCK_READ | LANDLOCK_EXECUTE },
 	};
 	if (keeper->config.degraded & LOCKDOWN_WITHOUT_LANDLOCK)
@@ -167,8 +173,9 @@ static void become_api(const struct keeper *keeper, int program, int control_fd,
 		fcntl(6, F_SETFD, FD_CLOEXEC);
 		process_exec(6, words, &err);
 	}
-	dprintf(2, "{\"level\":\"error\",\"process\":\"keeper\",\"event\":\"api.start\","
-		   "\"message\":\"%s\"}\n",
+	dprintf(2,
+		"{\"level\":\"error\",\"process\":\"keeper\",\"event\":\"api.start\","
+		"\"message\":\"%s\"}\n",
 		err.message);
 	_exit(1);
 }
@@ -184,21 +191,21 @@ bool service_start_api(struct keeper *keeper, struct error *err)
 	cleanup_close int config = config_memfd(keeper, err);
 	if (config < 0 || !wire_pair(ends, err))
 		return false;
-	pid_t pid = process_clone(
-		CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS, NULL, err);
+	pid_t pid =
+		process_clone(CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS, NULL, err);
 	if (pid == 0)
 		become_api(keeper, program, ends[1], config);
 	close(ends[1]);
 	keeper->api.pid = MAX(pid, 0);
 	keeper->api.fd = ends[0];
 	/* One that does not read must not hold up the keeper. */
-	return pid > 0 && fd_set_nonblocking(ends[0], true) && cgroup_tree_put_own(&keeper->cgroups, pid, err);
+	return pid > 0 && fd_set_nonblocking(ends[0], true) &&
+	       cgroup_tree_put_own(&keeper->cgroups, pid, err);
 }
 
 bool service_send_config(struct keeper *keeper, struct error *err)
 {
 	struct keeper_message message = { .header = { KEEPER_CONFIG, KEEPER_VERSION, 0 } };
 	cleanup_close int config = config_memfd(keeper, err);
-	return config >= 0 &&
-	       wire_send(keeper->api.fd, &message, sizeof(message), &config, 1, err);
+	return config >= 0 && wire_send(keeper->api.fd, &message, sizeof(message), &config, 1, err);
 }

@@ -44,8 +44,8 @@ static bool make_folders(const char *folder, uid_t api_uid, struct error *err)
 	static const struct {
 		const char *name;
 		mode_t mode;
-	} folders[] = { { "api", 0700 }, { "log", 0700 }, { "secrets", 0700 },
-		{ "keys", 0700 }, { "templates", 0755 } };
+	} folders[] = { { "api", 0700 }, { "log", 0700 }, { "secrets", 0700 }, { "keys", 0700 },
+		{ "templates", 0755 } };
 	char path[PATH_MAX + 16];
 	if (mkdir(folder, 0700) < 0 && errno != EEXIST)
 		return error_from_os(err, errno, "cannot make the state folder '%s'", folder);
@@ -73,7 +73,8 @@ static bool take_lock(struct state *state, struct error *err)
 	if (flock(state->lock_fd, LOCK_EX | LOCK_NB) == 0)
 		return true;
 	fd_close(&state->lock_fd); /* what is in the folder is the other's: nothing to tidy up */
-	error_set(err, ERROR_CONFIG, "another sandglassd uses the state folder '%s'", state->folder);
+	error_set(
+		err, ERROR_CONFIG, "another sandglassd uses the state folder '%s'", state->folder);
 	return error_hint(err, "end that one first, or give this one a --state folder of its own");
 }
 
@@ -98,14 +99,15 @@ static void hash_digits(const char digits[KEY_DIGITS + 1], char hash[65])
 }
 
 /* What of the first key may be shown: its beginning, and since when it holds. */
-static bool note_key(struct state *state, int dir, const char *key, const char *digits,
-	struct error *err)
+static bool note_key(
+	struct state *state, int dir, const char *key, const char *digits, struct error *err)
 {
 	struct stat about;
 	if (fstatat(dir, "key", &about, AT_SYMLINK_NOFOLLOW) < 0)
 		return error_from_os(err, errno, "cannot look at '%s/key'", state->folder);
 	int size = (int)strcspn(key, "_");
-	snprintf(state->key_prefix, sizeof(state->key_prefix), "%.*s_%.8s", MIN(size, 16), key, digits);
+	snprintf(state->key_prefix, sizeof(state->key_prefix), "%.*s_%.8s", MIN(size, 16), key,
+		digits);
 	state->key_made_ms = (int64_t)about.st_mtim.tv_sec * 1000;
 	return true;
 }

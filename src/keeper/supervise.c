@@ -96,7 +96,8 @@ static void on_child(struct keeper *keeper, struct child *child, uint16_t ready_
 			reload_on_settled(keeper);
 		return;
 	}
-	bool is_order = result == WIRE_GOT && child == &keeper->api && builder_on_order(keeper, &packet);
+	bool is_order =
+		result == WIRE_GOT && child == &keeper->api && builder_on_order(keeper, &packet);
 	if (result == WIRE_GOT)
 		wire_packet_deinit(&packet);
 	if (is_order)
@@ -124,16 +125,16 @@ static bool start_missing(struct keeper *keeper, struct error *err)
 	bool is_new = false;
 	if (!keeper->warden.pid) {
 		if (!nursery_start(keeper, err) ||
-			!loop_watch(&keeper->loop, &keeper->warden.source, keeper->warden.fd, EPOLLIN,
-				on_warden, err))
+			!loop_watch(&keeper->loop, &keeper->warden.source, keeper->warden.fd,
+				EPOLLIN, on_warden, err))
 			return false;
 		keeper->warden.started_ms = clock_monotonic_ms();
 		is_new = true;
 	}
 	if (!keeper->api.pid) {
 		if (!service_start_api(keeper, err) ||
-			!loop_watch(&keeper->loop, &keeper->api.source, keeper->api.fd, EPOLLIN, on_api,
-				err))
+			!loop_watch(&keeper->loop, &keeper->api.source, keeper->api.fd, EPOLLIN,
+				on_api, err))
 			return false;
 		keeper->api.started_ms = clock_monotonic_ms();
 		is_new = true;
@@ -179,7 +180,8 @@ static void step_down(struct keeper *keeper)
 	} else if (keeper->warden.pid) {
 		if (!wire_send(keeper->warden.fd, &to_warden, sizeof(to_warden), NULL, 0, &err))
 			kill_child(keeper, &keeper->warden);
-		loop_timer_start(&keeper->loop, &keeper->timer, WARDEN_PATIENCE_MS, on_patience_over);
+		loop_timer_start(
+			&keeper->loop, &keeper->timer, WARDEN_PATIENCE_MS, on_patience_over);
 	} else if (!keeper->build.pid) {
 		loop_stop(&keeper->loop);
 	}
@@ -198,12 +200,14 @@ static void on_exit_of(struct keeper *keeper, struct child *child, const char *n
 		step_down(keeper);
 		return;
 	}
-	log_write(LOG_ERROR, "child.ended", NULL, "the %s ended, status 0x%x", name, (unsigned)status);
+	log_write(LOG_ERROR, "child.ended", NULL, "the %s ended, status 0x%x", name,
+		(unsigned)status);
 	/* Only starts that fail count: one that served and was killed must not take all sandboxes along. */
 	bool is_young = clock_monotonic_ms() - child->started_ms < QUICK_MS;
 	child->quick_ends = is_young && !was_ready ? child->quick_ends + 1 : 0;
 	if (child->quick_ends >= QUICK_ENDS || !keeper->is_ready_told) {
-		give_up(keeper, "a process ends at once, again and again, or before the first ready");
+		give_up(keeper,
+			"a process ends at once, again and again, or before the first ready");
 		return;
 	}
 	loop_timer_start(&keeper->loop, &keeper->timer, is_young ? AGAIN_MS : 0, on_start_again);
@@ -245,7 +249,7 @@ static void on_signals(struct loop_source *source, uint32_t events)
 		else if (pid == keeper->guard_pid)
 			on_guard_exit(keeper);
 		else if (builder_on_exit(keeper, pid, status) && keeper->is_stopping &&
-			!keeper->api.pid && !keeper->warden.pid)
+			 !keeper->api.pid && !keeper->warden.pid)
 			step_down(keeper);
 	}
 }
@@ -277,13 +281,16 @@ bool supervise(struct keeper *keeper, struct error *err)
 	int fd = loop_signal_fd(&signals, err);
 	bool is_good = fd >= 0 &&
 		       loop_watch(&keeper->loop, &keeper->signals, fd, EPOLLIN, on_signals, err) &&
-		       reload_start(keeper, err) && start_missing(keeper, err) && loop_run(&keeper->loop, err);
+		       reload_start(keeper, err) && start_missing(keeper, err) &&
+		       loop_run(&keeper->loop, err);
 	kill_and_reap(keeper, &keeper->api);
 	kill_and_reap(keeper, &keeper->warden);
 	builder_kill(keeper);
 	if (is_good && keeper->is_failed) {
-		error_set(err, ERROR_INTERNAL, "given up: a process of the daemon does not stay alive");
-		return error_hint(err, "the lines above say why; `sandglass doctor` looks at the host");
+		error_set(err, ERROR_INTERNAL,
+			"given up: a process of the daemon does not stay alive");
+		return error_hint(
+			err, "the lines above say why; `sandglass doctor` looks at the host");
 	}
 	return is_good;
 }

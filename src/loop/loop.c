@@ -122,7 +122,8 @@ void loop_timer_start_at(
 	loop_timer_stop(timer);
 	if (loop->timers == loop->heap_capacity) {
 		size_t capacity = MAX(loop->heap_capacity * 2, (size_t)16);
-		struct loop_timer **heap = realloc(loop->heap, capacity * sizeof(struct loop_timer *));
+		struct loop_timer **heap =
+			realloc(loop->heap, capacity * sizeof(struct loop_timer *));
 		assert(heap);
 		loop->heap = heap;
 		loop->heap_capacity = capacity;

@@ -56,8 +56,8 @@ static void source_forgotten_in_the_same_batch_is_not_called(void **state)
 	struct error err;
 	for (int i = 0; i < 2; i++) {
 		assert_int_equal(write(bench->pipes[i][1], "x", 1), 1);
-		assert_true(loop_watch(&bench->loop, &bench->sources[i], bench->pipes[i][0], EPOLLIN,
-			forget_both, &err));
+		assert_true(loop_watch(&bench->loop, &bench->sources[i], bench->pipes[i][0],
+			EPOLLIN, forget_both, &err));
 	}
 	assert_true(loop_run(&bench->loop, &err));
 	assert_int_equal(bench->calls, 1);
@@ -150,8 +150,10 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(
 			source_forgotten_in_the_same_batch_is_not_called, setup, teardown),
-		cmocka_unit_test_setup_teardown(timers_come_in_order_of_their_time, setup, teardown),
-		cmocka_unit_test_setup_teardown(timer_that_is_started_again_is_moved, setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			timers_come_in_order_of_their_time, setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			timer_that_is_started_again_is_moved, setup, teardown),
 		cmocka_unit_test_setup_teardown(
 			halted_timer_comes_after_the_time_it_had_left, setup, teardown),
 		cmocka_unit_test_setup_teardown(

@@ -43,7 +43,7 @@ static uint64_t available(const struct warden *warden)
 static uint64_t committed(const struct warden *warden)
 {
 	uint64_t sum = 0;
-	LIST_EACH (&warden->sandboxes, struct sandbox, link, sandbox)
+	LIST_EACH(&warden->sandboxes, struct sandbox, link, sandbox)
 		sum += sandbox->is_claimed ? sandbox->limits.memory_bytes : 0;
 	return sum;
 }

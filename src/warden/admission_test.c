@@ -13,8 +13,8 @@
 
 static void what_is_available_is_read_in_bytes(void **state)
 {
-	assert_true(admission_parse_available("MemTotal: 9 kB\nMemAvailable:   2048 kB\nBuffers: 1 kB\n") ==
-		    2 * MIB);
+	assert_true(admission_parse_available(
+			    "MemTotal: 9 kB\nMemAvailable:   2048 kB\nBuffers: 1 kB\n") == 2 * MIB);
 	assert_true(admission_parse_available("MemTotal: 9 kB\n") == UINT64_MAX);
 	assert_true(admission_parse_available("") == UINT64_MAX);
 	assert_true(admission_parse_available(NULL) == UINT64_MAX);

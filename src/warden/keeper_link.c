@@ -20,7 +20,8 @@ static void handle_setup(struct warden *warden, struct wire_packet *packet)
 	warden->cgroups.is_v2 = warden->setup.is_cgroup_v2;
 	for (unsigned i = 0; i < CGROUP_HIERARCHIES; i++)
 		warden->cgroups.dirs[i] = wire_packet_take(packet, 1 + i);
-	warden->slice_count = IDS_SLICES; /* more than places: those of the pool and of the ending */
+	warden->slice_count =
+		IDS_SLICES; /* more than places: those of the pool and of the ending */
 	warden->slices = calloc(warden->slice_count / 8 + 1, 1);
 	warden->is_set_up = warden->slices && warden->init_program >= 0;
 	cgroup_boxes_clear(&warden->cgroups);
@@ -65,7 +66,7 @@ static void handle_stop(struct warden *warden, struct wire_packet *packet)
 	warden->is_stopping = true;
 	if (list_is_empty(&warden->sandboxes))
 		loop_stop(&warden->loop);
-	LIST_EACH (&warden->sandboxes, struct sandbox, link, sandbox)
+	LIST_EACH(&warden->sandboxes, struct sandbox, link, sandbox)
 		sandbox_end(sandbox, SANDBOX_END_RELEASED);
 }
 

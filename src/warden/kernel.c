@@ -49,7 +49,8 @@ struct warden_kernel kernel_describe(
 
 static enum kernel_end reason_of(const struct kernel *kernel, int status, bool is_memory)
 {
-	if (is_memory && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL && kernel->interrupts < 3)
+	if (is_memory && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL &&
+		kernel->interrupts < 3)
 		return KERNEL_END_MEMORY;
 	if (kernel->interrupts >= 3)
 		return KERNEL_END_TIMEOUT;
@@ -84,8 +85,8 @@ struct kernel *kernel_free(struct kernel *kernel)
 {
 	if (!kernel)
 		return NULL;
-	int *fds[] = { &kernel->frames_fd, &kernel->out_fd, &kernel->err_fd, &kernel->inner_frames_fd,
-		&kernel->inner_out_fd, &kernel->inner_err_fd };
+	int *fds[] = { &kernel->frames_fd, &kernel->out_fd, &kernel->err_fd,
+		&kernel->inner_frames_fd, &kernel->inner_out_fd, &kernel->inner_err_fd };
 	loop_forget(&kernel->frames);
 	loop_timer_stop(&kernel->timer);
 	list_remove(&kernel->link);
@@ -241,7 +242,8 @@ static bool posture_is_right(const struct kernel *kernel, struct error *err)
 	for (size_t i = 0; i < ARRAY_SIZE(facts); i++)
 		if (!status_says(status, facts[i][0], facts[i][1]))
 			return error_set(err, ERROR_KERNEL_START,
-				"the kernel's posture is wrong: %s is not %s", facts[i][0], facts[i][1]);
+				"the kernel's posture is wrong: %s is not %s", facts[i][0],
+				facts[i][1]);
 	return true;
 }
 
@@ -347,8 +349,8 @@ bool kernel_run_begin(struct kernel *kernel, const struct warden_run *request, s
 	kernel->interrupts = 0;
 	kernel->is_run_late = false;
 	if (request->timeout_ms)
-		loop_timer_start(&kernel->sandbox->warden->loop, &kernel->timer, request->timeout_ms,
-			on_limit);
+		loop_timer_start(&kernel->sandbox->warden->loop, &kernel->timer,
+			request->timeout_ms, on_limit);
 	return true;
 }
 
@@ -392,8 +394,9 @@ static void fail_start(struct kernel *kernel, int status)
 	if (kernel->is_stop_asked)
 		error_set(&err, ERROR_SANDBOX_ENDED, "the kernel was stopped while it started");
 	else
-		error_set(&err, ERROR_KERNEL_START, "the kernel ended while it started: status 0x%x %s",
-			(unsigned)status, text);
+		error_set(&err, ERROR_KERNEL_START,
+			"the kernel ended while it started: status 0x%x %s", (unsigned)status,
+			text);
 	kernel_on_failed(kernel, &err);
 }
 

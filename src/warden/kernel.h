@@ -22,18 +22,18 @@ struct kernel {
 	struct sandbox *sandbox; /* not owned */
 	struct list link;        /* in template->waiting while ASKED, else alone */
 	uint32_t slot, generation, start_serial;
-	uint32_t cores;          /* of the share, as it was told */
-	uint32_t zygote_serial;  /* 0: the zygote was not asked yet */
+	uint32_t cores;         /* of the share, as it was told */
+	uint32_t zygote_serial; /* 0: the zygote was not asked yet */
 	enum language language;
 	enum kernel_state state;
-	pid_t pid;               /* as the warden sees it; 0: none yet */
+	pid_t pid; /* as the warden sees it; 0: none yet */
 	uint32_t inner_pid;
-	int frames_fd, out_fd, err_fd;             /* owned: the api's ends */
+	int frames_fd, out_fd, err_fd;                   /* owned: the api's ends */
 	int inner_frames_fd, inner_out_fd, inner_err_fd; /* owned until it is made; -1 after */
-	struct loop_source frames; /* watched until the first frame */
-	struct loop_timer timer;   /* start-up limit; then the run's clock */
+	struct loop_source frames;                       /* watched until the first frame */
+	struct loop_timer timer;                         /* start-up limit; then the run's clock */
 	uint32_t run;
-	unsigned interrupts;       /* sent in this run */
+	unsigned interrupts; /* sent in this run */
 	bool is_run_late, is_stop_asked;
 	uint64_t oom_before;
 };

@@ -70,9 +70,10 @@ int main(void)
 	static struct warden warden;
 	log_init("warden", LOG_INFO);
 	raise_descriptor_limit();
-	prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0); /* again: becoming root of the nursery cleared it */
-	if (!lockdown_not_dumpable(&err) || !mounts_enter_nursery(&err) || !warden_init(&warden, &err) ||
-		!loop_run(&warden.loop, &err)) {
+	prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0,
+		0); /* again: becoming root of the nursery cleared it */
+	if (!lockdown_not_dumpable(&err) || !mounts_enter_nursery(&err) ||
+		!warden_init(&warden, &err) || !loop_run(&warden.loop, &err)) {
 		log_error("warden.ends", NULL, &err);
 		return 1;
 	}

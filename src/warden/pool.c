@@ -46,9 +46,9 @@ static void leave(struct sandbox *sandbox)
 static bool is_busy(const struct warden *warden)
 {
 	LIST_EACH(&warden->sandboxes, struct sandbox, link, sandbox)
-	if (sandbox->state == SANDBOX_STARTING ||
-		(is_in_pool(sandbox) && standby_is_starting(sandbox)))
-		return true;
+		if (sandbox->state == SANDBOX_STARTING ||
+			(is_in_pool(sandbox) && standby_is_starting(sandbox)))
+			return true;
 	return false;
 }
 
@@ -97,8 +97,7 @@ static void make_one(struct template *template)
 static bool fill(struct template *template)
 {
 	unsigned count = 0;
-	LIST_EACH(&template->pool, struct sandbox, pool_link, sandbox)
-	{
+	LIST_EACH(&template->pool, struct sandbox, pool_link, sandbox) {
 		count++;
 		if (standby_make_missing(sandbox))
 			return true;
@@ -119,11 +118,11 @@ static void on_due(struct loop_timer *timer)
 		return;
 	}
 	LIST_EACH(&warden->templates, struct template, link, template)
-	if (template->is_warm && !template->is_replaced && fill(template)) {
-		warden->is_pool_filling = true;
-		pool_wake(warden);
-		return;
-	}
+		if (template->is_warm && !template->is_replaced && fill(template)) {
+			warden->is_pool_filling = true;
+			pool_wake(warden);
+			return;
+		}
 	if (warden->is_pool_filling)
 		log_write(LOG_INFO, "pool.full", NULL, "%u sandboxes stand ready",
 			warden->pool_count);
@@ -150,8 +149,7 @@ void pool_on_warm(struct warden *warden)
 struct sandbox *pool_find(struct template *template)
 {
 	struct sandbox *found = NULL;
-	LIST_EACH(&template->pool, struct sandbox, pool_link, sandbox)
-	{
+	LIST_EACH(&template->pool, struct sandbox, pool_link, sandbox) {
 		if (sandbox->state != SANDBOX_LIVE)
 			continue;
 		if (standby_is_complete(sandbox))
@@ -171,8 +169,8 @@ void pool_take(struct sandbox *sandbox)
 static struct sandbox *any(struct warden *warden, const struct template *only)
 {
 	LIST_EACH(&warden->templates, struct template, link, template)
-	if ((!only || template == only) && !list_is_empty(&template->pool))
-		return LIST_FIRST(&template->pool, struct sandbox, pool_link);
+		if ((!only || template == only) && !list_is_empty(&template->pool))
+			return LIST_FIRST(&template->pool, struct sandbox, pool_link);
 	return NULL;
 }
 

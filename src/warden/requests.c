@@ -27,7 +27,7 @@ static void drop_api(struct warden *warden, const char *why)
 	loop_forget(&warden->api);
 	close(fd);
 	/* What it had asked for is interrupted, or given up; kernels and their state stay. */
-	LIST_EACH (&warden->sandboxes, struct sandbox, link, sandbox) {
+	LIST_EACH(&warden->sandboxes, struct sandbox, link, sandbox) {
 		if (sandbox->pause == PAUSE_FREEZING)
 			pause_give_up(sandbox);
 		for (unsigned i = 0; i < KERNELS_A_SANDBOX; i++)
@@ -36,8 +36,8 @@ static void drop_api(struct warden *warden, const char *why)
 	}
 }
 
-void warden_send(struct warden *warden, const void *message, size_t size, const int *fds,
-	unsigned fd_count)
+void warden_send(
+	struct warden *warden, const void *message, size_t size, const int *fds, unsigned fd_count)
 {
 	struct error err;
 	if (warden->api.loop && !wire_send(warden->api.fd, message, size, fds, fd_count, &err))
@@ -74,8 +74,10 @@ void warden_send_failed(struct warden *warden, uint32_t serial, const struct err
 
 static bool handle_hello(struct warden *warden, const void *message, struct error *err)
 {
-	struct warden_hello hello = { .header = warden_header(WARDEN_HELLO,
-					      ((const struct warden_hello *)message)->header.serial) };
+	struct warden_hello hello = {
+		.header = warden_header(
+			WARDEN_HELLO, ((const struct warden_hello *)message)->header.serial)
+	};
 	warden->is_greeted = true;
 	warden_send(warden, &hello, sizeof(hello), NULL, 0);
 	return true;
@@ -97,7 +99,7 @@ static void list_kernels(struct warden *warden, const struct sandbox *sandbox, u
 /* What is half made for an api that is gone is ended: nobody waits for it. */
 static void end_half_made(struct warden *warden)
 {
-	LIST_EACH (&warden->sandboxes, struct sandbox, link, sandbox) {
+	LIST_EACH(&warden->sandboxes, struct sandbox, link, sandbox) {
 		if (!sandbox->is_claimed)
 			continue;
 		if (sandbox->state == SANDBOX_STARTING) {
@@ -114,7 +116,7 @@ static bool handle_list(struct warden *warden, const void *message, struct error
 {
 	uint32_t serial = ((const struct warden_plain *)message)->header.serial;
 	end_half_made(warden);
-	LIST_EACH (&warden->sandboxes, struct sandbox, link, sandbox) {
+	LIST_EACH(&warden->sandboxes, struct sandbox, link, sandbox) {
 		if (sandbox->state != SANDBOX_LIVE || !sandbox->is_claimed)
 			continue;
 		struct warden_claim item = sandbox_describe(sandbox, WARDEN_SANDBOX_ITEM, serial);
@@ -144,12 +146,11 @@ static struct sandbox *find_live(
 	return NULL;
 }
 
-static struct kernel *find_kernel(struct warden *warden, const struct sandbox_id *id, uint32_t slot,
-	uint32_t generation)
+static struct kernel *find_kernel(
+	struct warden *warden, const struct sandbox_id *id, uint32_t slot, uint32_t generation)
 {
 	struct sandbox *sandbox = sandbox_find(warden, id);
-	struct kernel *kernel =
-		sandbox && slot < KERNELS_A_SANDBOX ? sandbox->kernels[slot] : NULL;
+	struct kernel *kernel = sandbox && slot < KERNELS_A_SANDBOX ? sandbox->kernels[slot] : NULL;
 	return kernel && kernel->generation == generation ? kernel : NULL;
 }
 
@@ -257,8 +258,8 @@ static const struct request {
 	{ WARDEN_RESUME, true, sizeof(struct warden_release), handle_resume },
 };
 
-static const struct request *request_find(const struct warden *warden,
-	const struct wire_packet *packet, struct error *err)
+static const struct request *request_find(
+	const struct warden *warden, const struct wire_packet *packet, struct error *err)
 {
 	const struct wire_header *header = &packet->header;
 	if (header->version != WARDEN_VERSION) {
@@ -270,8 +271,9 @@ static const struct request *request_find(const struct warden *warden,
 		if (requests[i].op == header->op && requests[i].size == packet->size &&
 			requests[i].is_greeted == warden->is_greeted && packet->fd_count == 0)
 			return &requests[i];
-	error_set(err, ERROR_PROTOCOL, "operation %u of %zu bytes with %u descriptors is not allowed now",
-		header->op, packet->size, packet->fd_count);
+	error_set(err, ERROR_PROTOCOL,
+		"operation %u of %zu bytes with %u descriptors is not allowed now", header->op,
+		packet->size, packet->fd_count);
 	return NULL;
 }
 

@@ -40,8 +40,8 @@ static bool take_slice(struct warden *warden, uint32_t *ret_slice, struct error 
 		*ret_slice = slice;
 		return true;
 	}
-	return error_set(err, ERROR_HOST_FULL, "all %u ranges of ids are taken",
-		warden->slice_count);
+	return error_set(
+		err, ERROR_HOST_FULL, "all %u ranges of ids are taken", warden->slice_count);
 }
 
 static void give_slice(struct warden *warden, uint32_t slice)
@@ -121,7 +121,8 @@ static void try_to_remove(struct sandbox *sandbox)
 				&warden->loop, &sandbox->timer, REMOVAL_RETRY_MS, on_remove_again);
 			return;
 		}
-		log_write(LOG_ERROR, "sandbox.cgroup", sandbox->name, "its cgroup cannot be removed");
+		log_write(
+			LOG_ERROR, "sandbox.cgroup", sandbox->name, "its cgroup cannot be removed");
 	}
 	if (sandbox->is_claimed) {
 		log_write(LOG_INFO, "sandbox.ended", sandbox->name, "gone: %s",
@@ -245,8 +246,7 @@ struct sandbox *sandbox_make(
 		return error_no_memory(err), NULL;
 	if (!take_slice(warden, &sandbox->slice, err))
 		return NULL;
-	bool is_born = birth_give(sandbox, err) &&
-		       fd_set_nonblocking(sandbox->control_fd, true) &&
+	bool is_born = birth_give(sandbox, err) && fd_set_nonblocking(sandbox->control_fd, true) &&
 		       loop_watch(&warden->loop, &sandbox->control, sandbox->control_fd, EPOLLIN,
 			       on_ready, err);
 	if (!is_born && sandbox->init_pid == 0)
@@ -265,7 +265,7 @@ struct sandbox *sandbox_make(
 
 struct sandbox *sandbox_find(struct warden *warden, const struct sandbox_id *id)
 {
-	LIST_EACH (&warden->sandboxes, struct sandbox, link, sandbox)
+	LIST_EACH(&warden->sandboxes, struct sandbox, link, sandbox)
 		if (sandbox->is_claimed && !memcmp(&sandbox->id, id, sizeof(*id)))
 			return sandbox;
 	return NULL;
@@ -297,7 +297,7 @@ static void on_init_exit(struct sandbox *sandbox, int status)
 
 bool sandbox_on_exit(struct warden *warden, pid_t pid, int status)
 {
-	LIST_EACH (&warden->sandboxes, struct sandbox, link, sandbox) {
+	LIST_EACH(&warden->sandboxes, struct sandbox, link, sandbox) {
 		struct kernel *kernel = kernel_of_pid(sandbox, pid);
 		if (sandbox->init_pid == pid)
 			on_init_exit(sandbox, status);

@@ -27,23 +27,25 @@ struct sandbox {
 	char box[SANDBOX_ID_TEXT];  /* its folder of control groups: `name`, or that of its birth */
 	struct wire_limits limits;
 	enum sandbox_state state;
-	enum sandbox_end end;  /* why it is ending */
+	enum sandbox_end end; /* why it is ending */
 	uint32_t slice;
 	uint32_t claim_serial;
-	pid_t init_pid;        /* 0 once reaped */
+	pid_t init_pid; /* 0 once reaped */
 	int init_status;
-	int init_pidfd;        /* owned */
-	int control_fd;        /* owned: our end of init's control socket */
-	int files_fd;          /* owned: root of its files, until it is claimed; -1 */
+	int init_pidfd; /* owned */
+	int control_fd; /* owned: our end of init's control socket */
+	int files_fd;   /* owned: root of its files, until it is claimed; -1 */
 	struct loop_source control;
-	struct loop_timer timer; /* start-up limit; is it frozen; then: try to remove the box again */
+	struct loop_timer
+		timer; /* start-up limit; is it frozen; then: try to remove the box again */
 	enum sandbox_pause pause;
-	uint32_t pause_serial;   /* of the PAUSE that is not answered yet */
+	uint32_t pause_serial; /* of the PAUSE that is not answered yet */
 	unsigned pause_looks;
 	unsigned removal_tries;
-	uint64_t oom_seen;     /* the counter when it was last looked at */
+	uint64_t oom_seen;               /* the counter when it was last looked at */
 	struct loop_timer standby_timer; /* how long kernels that nobody asked for stay */
-	struct kernel *kernels[KERNEL_PLACES]; /* owned; NULL: free slot; standbys are behind the slots */
+	struct kernel
+		*kernels[KERNEL_PLACES]; /* owned; NULL: free slot; standbys are behind the slots */
 };
 
 /* What one is made of and for. */

@@ -176,8 +176,7 @@ static void retire(struct template *template)
 /* Those of its name that were there before it. */
 static void replace_former(struct template *template)
 {
-	LIST_EACH(&template->warden->templates, struct template, link, former)
-	{
+	LIST_EACH(&template->warden->templates, struct template, link, former) {
 		if (former == template)
 			return;
 		if (strcmp(former->about.name, template->about.name) != 0)
@@ -188,8 +187,7 @@ static void replace_former(struct template *template)
 
 void template_forget(struct warden *warden, const char *name)
 {
-	LIST_EACH(&warden->templates, struct template, link, template)
-	{
+	LIST_EACH(&warden->templates, struct template, link, template) {
 		if (strcmp(template->about.name, name) != 0)
 			continue;
 		template->is_forgotten = true;
@@ -209,13 +207,12 @@ static void on_answer(struct template *template, const struct nursery_kernel_ans
 		log_write(LOG_INFO, "zygote.warm", NULL, "template '%s' is warm",
 			template->about.name);
 		LIST_EACH(&template->waiting, struct kernel, link, kernel)
-		ask(template, kernel);
+			ask(template, kernel);
 		pool_on_warm(template->warden);
 		keeper_link_check_ready(template->warden);
 		return;
 	}
-	LIST_EACH(&template->waiting, struct kernel, link, kernel)
-	{
+	LIST_EACH(&template->waiting, struct kernel, link, kernel) {
 		if (kernel->zygote_serial != answer->serial)
 			continue;
 		struct error err;
@@ -299,7 +296,7 @@ static struct template *make(
 {
 	unsigned count = 0;
 	LIST_EACH(&warden->templates, struct template, link, known)
-	count++;
+		count++;
 	if (count >= TEMPLATES_LIMIT) {
 		error_set(err, ERROR_HOST_FULL, "%u images are in use, the former ones included",
 			count);
@@ -335,16 +332,15 @@ struct template *template_find(struct warden *warden, const char *name)
 {
 	struct template *found = NULL;
 	LIST_EACH(&warden->templates, struct template, link, template)
-	if (!strcmp(template->about.name, name) && !template->is_forgotten &&
-		(!found || template->is_warm || !found->is_warm))
-		found = template;
+		if (!strcmp(template->about.name, name) && !template->is_forgotten &&
+			(!found || template->is_warm || !found->is_warm))
+			found = template;
 	return found;
 }
 
 bool template_on_exit(struct warden *warden, pid_t pid, int status)
 {
-	LIST_EACH(&warden->templates, struct template, link, template)
-	{
+	LIST_EACH(&warden->templates, struct template, link, template) {
 		if (template->zygote_pid != pid)
 			continue;
 		log_write(LOG_ERROR, "zygote.ended", NULL, "the zygote of '%s' ended, status 0x%x",
@@ -367,7 +363,7 @@ bool template_on_exit(struct warden *warden, pid_t pid, int status)
 bool templates_are_settled(const struct warden *warden)
 {
 	LIST_EACH(&warden->templates, struct template, link, template)
-	if (!template->is_warm && template->failures < GIVE_UP_AFTER)
-		return false;
+		if (!template->is_warm && template->failures < GIVE_UP_AFTER)
+			return false;
 	return true;
 }

@@ -9,29 +9,30 @@
 
 struct kernel;
 
-struct template {
+struct template
+{
 	struct warden *warden; /* not owned */
 	struct list link;      /* in warden->templates */
 	struct nursery_template about;
 	char place[TEMPLATE_NAME_SIZE + 12]; /* the folder of its image below /t */
-	unsigned sandboxes;    /* that started from it */
-	struct list pool;      /* struct sandbox.pool_link: unclaimed ones */
-	bool is_replaced;      /* by a newer one of its name: goes with its last sandbox */
-	bool is_forgotten;     /* replaced by nothing: no sandbox starts from it any more */
-	pid_t zygote_pid;      /* 0: none running */
-	int zygote_fd;         /* owned; -1 */
+	unsigned sandboxes;                  /* that started from it */
+	struct list pool;                    /* struct sandbox.pool_link: unclaimed ones */
+	bool is_replaced;  /* by a newer one of its name: goes with its last sandbox */
+	bool is_forgotten; /* replaced by nothing: no sandbox starts from it any more */
+	pid_t zygote_pid;  /* 0: none running */
+	int zygote_fd;     /* owned; -1 */
 	struct loop_source source;
 	struct loop_timer timer; /* warming takes too long; or: start again */
 	bool is_warm;
-	unsigned failures;     /* in a row, before it was ever warm */
+	unsigned failures; /* in a row, before it was ever warm */
 	uint32_t next_serial;
-	struct list waiting;   /* struct kernel.link: not asked for yet, or not answered yet */
+	struct list waiting; /* struct kernel.link: not asked for yet, or not answered yet */
 };
 
 /* Attaches the image (takes the descriptor) and starts the zygote. One of a name that is there takes
  * the other's place once it is warm. */
-bool template_add(
-	struct warden *warden, const struct nursery_template *about, int mount_fd, struct error *err);
+bool template_add(struct warden *warden, const struct nursery_template *about, int mount_fd,
+	struct error *err);
 /* All of that name are gone, or go with their last sandbox. */
 void template_forget(struct warden *warden, const char *name);
 /* What a new sandbox of that name starts from: the newest that is warm, else the newest. NULL. */

@@ -20,23 +20,23 @@ struct sandbox;
 
 struct warden {
 	struct loop loop;
-	struct cgroup_tree cgroups;  /* owned descriptors; no parents */
-	struct nursery_setup setup;  /* defaults and caps */
+	struct cgroup_tree cgroups; /* owned descriptors; no parents */
+	struct nursery_setup setup; /* defaults and caps */
 	bool is_set_up;
-	int init_program;            /* owned */
-	struct list templates;       /* struct template.link; of one name the newest is last */
-	unsigned last_place;         /* number of the last folder of an image */
-	struct list sandboxes;       /* struct sandbox.link: claimed and unclaimed */
-	unsigned sandbox_count;      /* of those, the claimed */
-	unsigned pool_count;         /* the unclaimed that are not ending */
+	int init_program;             /* owned */
+	struct list templates;        /* struct template.link; of one name the newest is last */
+	unsigned last_place;          /* number of the last folder of an image */
+	struct list sandboxes;        /* struct sandbox.link: claimed and unclaimed */
+	unsigned sandbox_count;       /* of those, the claimed */
+	unsigned pool_count;          /* the unclaimed that are not ending */
 	struct loop_timer pool_timer; /* looks what the pool lacks */
-	int64_t pool_not_before_us;  /* after a failure */
-	unsigned pool_failures;      /* in a row */
-	bool is_pool_filling;        /* something was made since it was full */
+	int64_t pool_not_before_us;   /* after a failure */
+	unsigned pool_failures;       /* in a row */
+	bool is_pool_filling;         /* something was made since it was full */
 	uint32_t slice_count, next_slice;
-	uint8_t *slices;             /* owned bitmap of slice_count + 1; slice 0 is never given */
+	uint8_t *slices; /* owned bitmap of slice_count + 1; slice 0 is never given */
 	struct loop_source keeper, signals, api;
-	bool is_greeted;             /* the api said hello */
+	bool is_greeted; /* the api said hello */
 	bool is_ready_told;
 	bool is_stopping;
 };
@@ -47,8 +47,8 @@ struct warden {
 void warden_set_api(struct warden *warden, int fd);
 /* Sends to the api, if there is one; a channel that is full or broken is given up: the keeper starts
  * a new api, which lists what there is. */
-void warden_send(struct warden *warden, const void *message, size_t size, const int *fds,
-	unsigned fd_count);
+void warden_send(
+	struct warden *warden, const void *message, size_t size, const int *fds, unsigned fd_count);
 void warden_send_failed(struct warden *warden, uint32_t serial, const struct error *err);
 
 /* ---- keeper_link.c ---- */

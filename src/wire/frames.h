@@ -11,10 +11,10 @@
 
 #include <stdint.h>
 
-#define FRAME_SIZE 65536                       /* whole packet */
+#define FRAME_SIZE 65536 /* whole packet */
 #define FRAME_PAYLOAD (FRAME_SIZE - 8)
 #define FRAME_VALUES_LIMIT (16 * 1024 * 1024) /* bytes of payload of one cell, all kinds together */
-#define FRAME_MORE 1u                          /* flag: the payload goes on in the next frame */
+#define FRAME_MORE 1u                         /* flag: the payload goes on in the next frame */
 
 struct frame_header {
 	uint32_t run;   /* the run this belongs to; 0: none */
@@ -23,16 +23,16 @@ struct frame_header {
 };
 
 enum frame_kind {
-	FRAME_RUN = 1,      /* api -> kernel: the cell's source, UTF-8 */
-	FRAME_READY = 16,   /* kernel -> api: {"language","version"}; run 0; once, when it can work */
+	FRAME_RUN = 1,    /* api -> kernel: the cell's source, UTF-8 */
+	FRAME_READY = 16, /* kernel -> api: {"language","version"}; run 0; once, when it can work */
 	FRAME_DISPLAY = 17, /* {"data": {mime: string}, "id"?: string} */
 	FRAME_RESULT = 18,  /* {"data": {mime: string}}: the value of the last expression */
 	FRAME_ERROR = 19,   /* {"name", "message", "traceback"} */
 	/* {"exit": int, "restarted"?: text}: the last frame of its run. With the text the interpreter that
 	 * the runner drives was replaced, and what cells kept in it is gone; the text says why. */
 	FRAME_DONE = 20,
-	FRAME_UPDATE = 21,  /* {"data", "id"}: replaces what was displayed under that id */
-	FRAME_CLEAR = 22,   /* {"wait": bool}: drops what was displayed so far */
+	FRAME_UPDATE = 21, /* {"data", "id"}: replaces what was displayed under that id */
+	FRAME_CLEAR = 22,  /* {"wait": bool}: drops what was displayed so far */
 };
 
 #endif

@@ -46,19 +46,19 @@ struct keeper_message {
 	struct wire_header header; /* serial 0 */
 };
 
-struct keeper_order { /* BUILD, REMOVE */
-	struct wire_header header; /* serial: the api's number for it */
+struct keeper_order {                  /* BUILD, REMOVE */
+	struct wire_header header;     /* serial: the api's number for it */
 	char name[TEMPLATE_NAME_SIZE]; /* of the template */
 };
 
 enum keeper_ending {
 	KEEPER_DONE,
-	KEEPER_FAILED,  /* the builder says in its output why */
-	KEEPER_KILLED,  /* the builder was killed by signal `detail` */
-	KEEPER_LATE,    /* it took longer than KEEPER_BUILD_SECONDS */
+	KEEPER_FAILED,   /* the builder says in its output why */
+	KEEPER_KILLED,   /* the builder was killed by signal `detail` */
+	KEEPER_LATE,     /* it took longer than KEEPER_BUILD_SECONDS */
 	KEEPER_UNSERVED, /* it was built, and cannot be served */
-	KEEPER_REFUSED, /* there is a template of the host of that name; another build runs; ... */
-	KEEPER_MISSING, /* there is none of that name */
+	KEEPER_REFUSED,  /* there is a template of the host of that name; another build runs; ... */
+	KEEPER_MISSING,  /* there is none of that name */
 };
 
 #define KEEPER_BUILD_SECONDS 1200

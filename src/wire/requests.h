@@ -23,29 +23,29 @@
 
 enum warden_op {
 	/* api -> warden */
-	WARDEN_HELLO = 1,      /* first packet; answered by WARDEN_HELLO */
-	WARDEN_LIST,           /* answered by one SANDBOX_ITEM or KERNEL_ITEM each, then LIST_END */
-	WARDEN_CLAIM,          /* make a sandbox; answered by CLAIMED or FAILED */
-	WARDEN_KERNEL_START,   /* answered by KERNEL_STARTED or FAILED */
-	WARDEN_RUN_BEGIN,      /* starts the clock of a run; no answer unless it fails */
-	WARDEN_RUN_END,        /* stops the clock; no answer */
-	WARDEN_INTERRUPT,      /* SIGINT to the kernel while `run` is current; no answer */
-	WARDEN_KERNEL_STOP,    /* kill the kernel; KERNEL_ENDED follows */
-	WARDEN_RELEASE,        /* end the sandbox; SANDBOX_ENDED follows */
-	WARDEN_USAGE,          /* answered by USAGE */
-	WARDEN_PAUSE = 20,     /* stop all but init, and the clocks; answered by PAUSED or FAILED */
-	WARDEN_RESUME = 21,    /* let it go on; answered by RESUMED or FAILED */
+	WARDEN_HELLO = 1,    /* first packet; answered by WARDEN_HELLO */
+	WARDEN_LIST,         /* answered by one SANDBOX_ITEM or KERNEL_ITEM each, then LIST_END */
+	WARDEN_CLAIM,        /* make a sandbox; answered by CLAIMED or FAILED */
+	WARDEN_KERNEL_START, /* answered by KERNEL_STARTED or FAILED */
+	WARDEN_RUN_BEGIN,    /* starts the clock of a run; no answer unless it fails */
+	WARDEN_RUN_END,      /* stops the clock; no answer */
+	WARDEN_INTERRUPT,    /* SIGINT to the kernel while `run` is current; no answer */
+	WARDEN_KERNEL_STOP,  /* kill the kernel; KERNEL_ENDED follows */
+	WARDEN_RELEASE,      /* end the sandbox; SANDBOX_ENDED follows */
+	WARDEN_USAGE,        /* answered by USAGE */
+	WARDEN_PAUSE = 20,   /* stop all but init, and the clocks; answered by PAUSED or FAILED */
+	WARDEN_RESUME = 21,  /* let it go on; answered by RESUMED or FAILED */
 	/* warden -> api */
 	WARDEN_FAILED = 64,
-	WARDEN_CLAIMED,        /* descriptors: [0] init's control socket */
-	WARDEN_SANDBOX_ITEM,   /* as CLAIMED, while listing */
+	WARDEN_CLAIMED,      /* descriptors: [0] init's control socket */
+	WARDEN_SANDBOX_ITEM, /* as CLAIMED, while listing */
 	WARDEN_KERNEL_STARTED, /* descriptors: [0] frames socket, [1] stdout, [2] stderr (read ends) */
 	WARDEN_KERNEL_ITEM,    /* as KERNEL_STARTED, while listing */
 	WARDEN_LIST_END,
 	WARDEN_USAGE_ANSWER,
-	WARDEN_RUN_LATE,       /* event: the run's limit has come; it is being interrupted */
-	WARDEN_KERNEL_ENDED,   /* event */
-	WARDEN_SANDBOX_ENDED,  /* event */
+	WARDEN_RUN_LATE,      /* event: the run's limit has come; it is being interrupted */
+	WARDEN_KERNEL_ENDED,  /* event */
+	WARDEN_SANDBOX_ENDED, /* event */
 	WARDEN_PAUSED = 84,
 	WARDEN_RESUMED = 85,
 };
@@ -79,10 +79,10 @@ struct warden_claim { /* CLAIM; CLAIMED and SANDBOX_ITEM give the same back */
 struct warden_kernel { /* KERNEL_START, KERNEL_STOP; KERNEL_STARTED, KERNEL_ITEM give it back */
 	struct wire_header header;
 	struct sandbox_id sandbox;
-	uint32_t kernel;  /* slot 0 .. KERNELS_A_SANDBOX-1, chosen by the api */
+	uint32_t kernel;     /* slot 0 .. KERNELS_A_SANDBOX-1, chosen by the api */
 	uint32_t generation; /* counts the kernels of the slot; chosen by the api, not 0 */
-	uint32_t run;     /* KERNEL_ITEM: the run under way, or 0 */
-	uint32_t pid;     /* KERNEL_STARTED, KERNEL_ITEM: as seen inside (its session id too) */
+	uint32_t run;        /* KERNEL_ITEM: the run under way, or 0 */
+	uint32_t pid;        /* KERNEL_STARTED, KERNEL_ITEM: as seen inside (its session id too) */
 	char language[LANGUAGE_NAME_SIZE];
 };
 
@@ -108,11 +108,11 @@ struct warden_failed { /* FAILED: the answer to a request that could not be met 
 };
 
 enum kernel_end {
-	KERNEL_END_EXITED,   /* by itself: status says */
-	KERNEL_END_TIMEOUT,  /* killed at its limit after two interrupts */
-	KERNEL_END_MEMORY,   /* the memory limit: by the cgroup's counter, not by the exit code */
-	KERNEL_END_STOPPED,  /* asked for */
-	KERNEL_END_SANDBOX,  /* its sandbox ended */
+	KERNEL_END_EXITED,  /* by itself: status says */
+	KERNEL_END_TIMEOUT, /* killed at its limit after two interrupts */
+	KERNEL_END_MEMORY,  /* the memory limit: by the cgroup's counter, not by the exit code */
+	KERNEL_END_STOPPED, /* asked for */
+	KERNEL_END_SANDBOX, /* its sandbox ended */
 };
 
 struct warden_kernel_ended {
@@ -144,7 +144,7 @@ struct warden_usage {
 	struct wire_header header;
 	struct sandbox_id sandbox;
 	uint64_t memory_bytes, memory_peak, memory_limit;
-	uint64_t oom_kills;   /* processes killed by the memory limit so far */
+	uint64_t oom_kills; /* processes killed by the memory limit so far */
 	uint64_t cpu_us;
 	uint32_t processes, process_limit;
 	uint64_t pids_refused; /* forks refused by the process limit so far */
