@@ -6,10 +6,18 @@
  * the sandbox's namespaces and lost every power; what it returns is the number of cores of the share, and
  * whether somebody waits.
  *
- * Why raw clone3 and not fork: CLONE_PARENT makes the warden the kernel's parent, and no Python hook
+ * A zygote has no capability at all. What lets it into the sandboxes of its template, and into no other, is
+ * its uid, which is the owner of their user namespaces. But to join one is for good, and a pid namespace
+ * takes that of its user namespace first. So a door is sent: a process that shares the zygote's memory
+ * for a moment, joins everything of the sandbox at once, makes the kernel from where it then
+ * stands, and ends. It costs no copy of the memory. The kernel comes back to the zygote's own stack by
+ * the context that was kept there.
+ *
+ * Why raw clone and not fork: CLONE_PARENT makes the warden the kernel's parent, and no Python hook
  * runs in the zygote. What fork() of the C library would have mended is mended here: the thread id in
- * the thread's control block (set by the kernel at the address that PR_GET_TID_ADDRESS tells) and the
- * robust list.
+ * the thread's control block (set by the kernel at the address that PR_GET_TID_ADDRESS tells), the
+ * robust list, and the registration of restartable sequences, which a door has none of. Why not clone3:
+ * its flags lie behind a pointer, so a filter must refuse it whole.
  *
  * A kernel of another language is the same child: inside and locked down, it executes that language's runner
  * in place of returning.
@@ -29,46 +37,46 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/capability.h>
 #include <linux/keyctl.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/rseq.h>
 #include <sys/syscall.h>
+#include <ucontext.h>
 
-#define SETTLED_NAMESPACES \
-	(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP)
 #define REQUEST_FDS 4
+#define DOOR_STACK (64 << 10)
 #define RUNNERS "/usr/lib/sandglass/"
 
 /* What a child needs, fetched in the zygote: after clone the less is done the better. */
 struct zygote {
-	int control_fd, own_pid_namespace;
+	int control_fd;
 	void *tid_address;
 	void *robust_head;
 	size_t robust_size;
+	char *door_stack;
 };
 
-/* Descriptors 0 /dev/null, 1 and 2 the pipes, 3 the socket; 4 stays the sandbox's pidfd for now. */
+/* Descriptors 0 /dev/null, 1 and 2 the pipes, 3 the socket. */
 static bool arrange_descriptors(const int *fds, struct error *err)
 {
-	const int keep[] = { fds[1], fds[0], fds[2], fds[3] };
+	const int keep[] = { fds[1], fds[2], fds[3] };
 	if (!process_keep_descriptors(keep, ARRAY_SIZE(keep), err))
 		return false;
-	if (dup2(5, 1) < 0 || dup2(6, 2) < 0)
+	if (dup2(4, 1) < 0 || dup2(5, 2) < 0)
 		return error_from_os(err, errno, "cannot place the output pipes");
+	close(4);
 	close(5);
-	close(6);
 	return true;
 }
 
-static bool join_sandbox(struct error *err)
+/* What a process of its own has, in the sandbox that it was made in. */
+static bool settle_in_sandbox(struct error *err)
 {
-	if (setns(4, SETTLED_NAMESPACES) < 0)
-		return error_from_os(err, errno, "cannot join the sandbox");
-	close(4);
 	if (setsid() < 0)
 		return error_from_os(err, errno, "cannot start a session");
 	if (syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL) < 0 && errno != ENOSYS)
@@ -80,7 +88,16 @@ static bool join_sandbox(struct error *err)
 		return error_from_os(err, errno, "cannot open /dev/null");
 	if (chdir("/workspace") < 0)
 		return error_from_os(err, errno, "cannot enter /workspace");
-	return lockdown_oom_score(err);
+	return lockdown_dumpable(err) && lockdown_oom_score(err);
+}
+
+/* The door had no registration to pass on. Where the C library has none, there is nothing to mend. */
+static void mend_rseq(void)
+{
+	if (__rseq_size == 0)
+		return;
+	char *area = (char *)__builtin_thread_pointer() + __rseq_offset;
+	syscall(SYS_rseq, area, MAX(__rseq_size, 32u), 0, RSEQ_SIG);
 }
 
 static _Noreturn void execute_runner(uint32_t language)
@@ -105,9 +122,10 @@ static void enter_or_exit(const struct zygote *zygote, const struct wire_packet 
 {
 	struct error err = { 0 };
 	syscall(SYS_set_robust_list, zygote->robust_head, zygote->robust_size);
+	mend_rseq();
 	close(0);
 	bool is_in = cgroup_enter(groups->fds, groups->fd_count, &err) &&
-		     arrange_descriptors(packet->fds, &err) && join_sandbox(&err) &&
+		     arrange_descriptors(packet->fds, &err) && settle_in_sandbox(&err) &&
 		     lockdown_user(request->degraded, &err) && lockdown_dumpable(&err);
 	if (!is_in) {
 		dprintf(2, "%s", err.message);
@@ -123,26 +141,60 @@ static void enter_or_exit(const struct zygote *zygote, const struct wire_packet 
 		execute_runner(request->language);
 }
 
-/* Clones into the sandbox. 0: in the child, settled. */
+/* What passes between the zygote and the door, which shares its memory. */
+struct door {
+	const struct zygote *zygote;
+	int sandbox; /* pidfd of its init */
+	ucontext_t back;
+	volatile bool is_kernel; /* set in the kernel's copy of the memory */
+	volatile pid_t pid;
+	volatile int os_error;
+};
+
+/* As fork, but for the parent. The system writes the thread id where the C library keeps it. */
+static long clone_kernel(const struct zygote *zygote)
+{
+	const unsigned long flags = CLONE_PARENT | CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID;
+#ifdef __x86_64__
+	return syscall(SYS_clone, flags, 0, NULL, zygote->tid_address, 0);
+#else
+	return syscall(SYS_clone, flags, 0, NULL, 0, zygote->tid_address);
+#endif
+}
+
+/* On a stack of its own, while the zygote waits. */
+static int go_through(void *argument)
+{
+	struct door *door = argument;
+	long pid = -1;
+	if (setns(door->sandbox, SECCOMP_JOINED) == 0)
+		pid = clone_kernel(door->zygote);
+	if (pid == 0) {
+		door->is_kernel = true;
+		setcontext(&door->back);
+		_exit(75);
+	}
+	door->os_error = pid < 0 ? errno : 0;
+	door->pid = (pid_t)pid;
+	syscall(SYS_exit, 0); /* without what the C library does at an end: it is the zygote's */
+	return 0;
+}
+
+/* Clones into the sandbox. 0: in the child, settled; -1 and errno on failure. */
 static pid_t make_kernel(const struct zygote *zygote, const struct wire_packet *groups,
 	const struct wire_packet *packet, const struct nursery_kernel_request *request)
 {
-	struct kernel_clone_args args = {
-		.flags = CLONE_PARENT | CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID,
-		.child_tid = (uint64_t)(uintptr_t)zygote->tid_address,
-	};
-	if (setns(packet->fds[0], CLONE_NEWPID) < 0)
-		return -1;
-	long pid = syscall(SYS_clone3, &args, sizeof(args));
-	if (pid == 0) {
+	struct door door = { .zygote = zygote, .sandbox = packet->fds[0], .pid = -1 };
+	getcontext(&door.back);
+	if (door.is_kernel) {
 		enter_or_exit(zygote, groups, packet, request);
 		return 0;
 	}
-	int clone_errno = errno;
-	if (setns(zygote->own_pid_namespace, CLONE_NEWPID) < 0)
-		_exit(72); /* it would make the next kernel in the wrong sandbox */
-	errno = clone_errno;
-	return (pid_t)pid;
+	if (clone(go_through, zygote->door_stack + DOOR_STACK,
+		    CLONE_VM | CLONE_VFORK | CLONE_PARENT, &door) < 0)
+		return -1;
+	errno = door.os_error;
+	return door.pid;
 }
 
 static void answer(const struct zygote *zygote, uint32_t serial, pid_t pid, int os_error)
@@ -202,15 +254,15 @@ static bool prepare(struct zygote *zygote, struct error *err)
 {
 	if (count_threads() != 1)
 		return error_set(err, ERROR_INTERNAL, "the zygote has more than one thread");
-	zygote->own_pid_namespace = open("/proc/self/ns/pid", O_RDONLY | O_CLOEXEC);
-	if (zygote->own_pid_namespace < 0)
-		return error_from_os(err, errno, "cannot open the own pid namespace");
+	zygote->door_stack = mmap(NULL, DOOR_STACK, PROT_READ | PROT_WRITE,
+		MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+	if (zygote->door_stack == MAP_FAILED)
+		return error_from_os(err, errno, "cannot make a stack");
 	if (prctl(PR_GET_TID_ADDRESS, &zygote->tid_address, 0, 0, 0) < 0)
 		return error_from_os(err, errno, "cannot find the thread's id");
 	if (syscall(SYS_get_robust_list, 0, &zygote->robust_head, &zygote->robust_size) < 0)
 		return error_from_os(err, errno, "cannot find the robust list");
-	uint64_t power = LOCKDOWN_CAP(CAP_SYS_ADMIN);
-	return lockdown_not_dumpable(err) && lockdown_capabilities(power, power, err);
+	return lockdown_not_dumpable(err);
 }
 
 static PyObject *park(PyObject *module, PyObject *arguments)
@@ -253,9 +305,7 @@ static struct PyModuleDef definition = {
 
 PyMODINIT_FUNC PyInit__sandglass(void);
 
-/* While Python warms, the one capability it was left lies idle: park() raises it. */
 PyMODINIT_FUNC PyInit__sandglass(void)
 {
-	lockdown_capabilities(LOCKDOWN_CAP(CAP_SYS_ADMIN), 0, NULL);
 	return PyModule_Create(&definition);
 }

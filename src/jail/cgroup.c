@@ -201,6 +201,18 @@ static bool make_group(int dir_fd, const char *path, uid_t owner, struct error *
 	return true;
 }
 
+/* One that has groups and no processes. */
+static bool make_parent(const struct cgroup_tree *tree, unsigned index, const char *path,
+	uid_t owner, struct error *err)
+{
+	if (!make_group(tree->dirs[index], path, owner, err))
+		return false;
+	if (!tree->is_v2)
+		return true;
+	cleanup_close int fd = openat(tree->dirs[index], path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return pass_controllers_on(fd, err);
+}
+
 static bool make_tree_in(struct cgroup_tree *tree, unsigned index, uid_t owner, struct error *err)
 {
 	cleanup_close int parent = open(tree->parents[index], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -220,12 +232,8 @@ static bool make_tree_in(struct cgroup_tree *tree, unsigned index, uid_t owner, 
 	if (tree->is_v2 && !pass_controllers_on(tree->dirs[index], err))
 		return false;
 	return make_group(tree->dirs[index], "own", owner, err) &&
-	       make_group(tree->dirs[index], "zygote", owner, err) &&
-	       make_group(tree->dirs[index], "box", owner, err) && (!tree->is_v2 || ({
-		       cleanup_close int box =
-			       openat(tree->dirs[index], "box", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-		       pass_controllers_on(box, err);
-	       }));
+	       make_parent(tree, index, "zygote", owner, err) &&
+	       make_parent(tree, index, "box", owner, err);
 }
 
 bool cgroup_tree_make(struct cgroup_tree *tree, uid_t owner, struct error *err)

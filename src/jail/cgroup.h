@@ -2,7 +2,8 @@
  * Control groups: the limits of a sandbox, version 1 (one hierarchy a controller) and version 2.
  *
  *   <start group>/sandglass-<pid>/own        warden, api
- *                                /zygote     zygotes
+ *                                /zygote/<n> a template's zygote, and what that has started
+ *                                /build      the builder of templates, and what that has started
  *                                /box/<id>   init of a sandbox and the memory of all of it
  *                                /box/<id>/work   kernels and commands: processes, cpu, freezer
  *   (the time counter, where it is apart, has box/<id> only, like memory)
@@ -93,6 +94,16 @@ uint64_t cgroup_tree_available(const struct cgroup_tree *tree);
 bool cgroup_box_remove(const struct cgroup_tree *tree, const char *id);
 /* Removes every box left by an earlier warden. */
 void cgroup_boxes_clear(const struct cgroup_tree *tree);
+
+/* ---- cgroup_side.c: groups below the tree that are no boxes ---- */
+
+/* Makes one, or gives one that is there other limits of memory and processes. */
+bool cgroup_side_make(const struct cgroup_tree *tree, const char *group,
+	const struct cgroup_limits *limits, struct error *err);
+/* Kills what is in it now. What forks at that moment is met by the next call. */
+void cgroup_side_kill(const struct cgroup_tree *tree, const char *group);
+/* True when it is gone; false while processes are still in it. */
+bool cgroup_side_remove(const struct cgroup_tree *tree, const char *group);
 
 /* The step of the one who enters: writes "0" to each. */
 bool cgroup_enter(const int *fds, unsigned count, struct error *err);

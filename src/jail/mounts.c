@@ -432,7 +432,9 @@ bool mounts_enter_zygote(const char *template_name, struct error *err)
 		return error_from_os(err, errno, "cannot show the image to its zygote");
 	if (mount("/r/usr/lib/sandglass", "/z/usr/lib/sandglass", NULL, MS_BIND, NULL) < 0)
 		return error_from_os(err, errno, "cannot show the runner to the zygote");
-	return mount_at("proc", "/z/proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL, err) &&
+	/* Its pid namespace is the nursery's: it sees itself there, and nobody else's command line. */
+	return mount_at("proc", "/z/proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, "hidepid=invisible",
+		       err) &&
 	       mount_at("tmpfs", "/z/tmp", MS_NOSUID | MS_NODEV, "mode=1777,size=64m", err) &&
 	       mount_at("tmpfs", "/z/dev", MS_NOSUID | MS_NOEXEC, "mode=0755,size=64k", err) &&
 	       bind_nodes("/dev", "/z/dev", err) && pivot_to("/z", err);

@@ -7,10 +7,12 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/securebits.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 pid_t process_clone(uint64_t flags, int *ret_pidfd, struct error *err)
@@ -89,4 +91,20 @@ bool process_die_with_parent(pid_t parent, struct error *err)
 	if (getppid() != parent)
 		return error_set(err, ERROR_INTERNAL, "the parent has ended already");
 	return true;
+}
+
+bool process_keep_power(struct error *err)
+{
+	if (prctl(PR_SET_SECUREBITS, SECBIT_NO_SETUID_FIXUP, 0, 0, 0) < 0)
+		return error_from_os(err, errno, "cannot keep capabilities under another uid");
+	return true;
+}
+
+/* Changing the effective uid clears the parent-death signal. */
+void process_act_as(uid_t uid)
+{
+	const uid_t as_it_is = (uid_t)-1;
+	long result = syscall(SYS_setresuid, as_it_is, uid, as_it_is);
+	assert(result == 0); /* it has the capability; else all that follows would be another's */
+	prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
 }

@@ -18,6 +18,12 @@ bool process_write_maps(pid_t pid, const char *map, struct error *err);
  * order, without CLOEXEC; 0, 1 stay, 2 stays. In a child before exec. */
 bool process_keep_descriptors(const int *keep, unsigned count, struct error *err);
 
+/* For a process of one thread with capabilities that it keeps whatever its uid is: from now on what it makes
+ * and opens is that user's. process_act_as(0) is the way back. Dies with its parent, before and after;
+ * in between that signal does not come. */
+bool process_keep_power(struct error *err);
+void process_act_as(uid_t uid);
+
 /* Points 0 and 1 (and 2 if asked) at /dev/null. */
 bool process_close_standard(bool is_stderr_too, struct error *err);
 

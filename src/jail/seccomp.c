@@ -1,4 +1,4 @@
-/* Applies the two programs made at build time. See seccomp_policy.c for why two, and their order. */
+/* Applies the programs made at build time, two a filter. See seccomp_policy.c for why two, and their order. */
 #include "jail/seccomp.h"
 
 #include <errno.h>
@@ -25,4 +25,10 @@ bool seccomp_apply(struct error *err)
 {
 	return apply(seccomp_allow_list, ARRAY_SIZE(seccomp_allow_list), err) &&
 	       apply(seccomp_refusals, ARRAY_SIZE(seccomp_refusals), err);
+}
+
+bool seccomp_apply_zygote(struct error *err)
+{
+	return apply(seccomp_zygote_allow_list, ARRAY_SIZE(seccomp_zygote_allow_list), err) &&
+	       apply(seccomp_zygote_refusals, ARRAY_SIZE(seccomp_zygote_refusals), err);
 }

@@ -1,6 +1,6 @@
 /*
- * Writes the system call filter of user code as a C header. Runs at build time, on the build machine:
- * so the programs that apply the filter (init, static; the kernel's extension, inside an image)
+ * Writes the system call filters of user code and of zygotes as a C header. Runs at build time, on the build machine:
+ * so the programs that apply a filter (init, static; the kernel's extension, inside an image)
  * need no library for it, and the filter is the same bytes everywhere.
  *
  * Two programs. The first is an allow-list by number; the second refuses by argument (libseccomp cannot
@@ -11,10 +11,17 @@
  * low 32 bits, as the kernel reads ints. Pointers are never looked at, so what hides its arguments
  * behind a pointer is refused whole (clone3, io_uring).
  *
+ * A zygote's is that of user code, and what its loop needs to make a kernel: to join a sandbox, all of
+ * its namespaces at once, so that none can be joined one by one; a child for its parent; a keyring of
+ * its own. A kernel has its zygote's and, on top, that of user code.
+ *
  * Sources of the rules: docs/threat-model.md; the refusals answer published holes.
  */
+#include "jail/seccomp.h"
+
 #include <errno.h>
 #include <linux/filter.h>
+#include <linux/keyctl.h>
 #include <sched.h>
 #include <seccomp.h>
 #include <stdbool.h>
@@ -28,6 +35,7 @@
 #define ARRAY_SIZE(array) (sizeof(array) / sizeof((array)[0]))
 
 static scmp_filter_ctx filter;
+static bool is_for_zygotes;
 
 static void check(int result, const char *what)
 {
@@ -149,6 +157,8 @@ static void rule_all(const char *const *names, size_t count, uint32_t action)
 		}
 		if (number < 0)
 			continue; /* does not exist on this architecture */
+		if (is_for_zygotes && strcmp(names[i], "setns") == 0)
+			continue; /* judged by its arguments */
 		check(seccomp_rule_add(filter, action, number, 0), names[i]);
 	}
 }
@@ -237,6 +247,17 @@ static void refuse_sockets(void)
 	}
 }
 
+/* What makes kernels. Unlisted is ENOSYS here too. */
+static void allow_zygotes_own(void)
+{
+	rule(SCMP_ACT_ALLOW, "setns", SCMP_A1(SCMP_CMP_MASKED_EQ, LOW32, SECCOMP_JOINED));
+	int number = seccomp_syscall_resolve_name("keyctl");
+	check(seccomp_rule_add(filter, SCMP_ACT_ALLOW, number, 2,
+		      SCMP_A0(SCMP_CMP_MASKED_EQ, LOW32, KEYCTL_JOIN_SESSION_KEYRING),
+		      SCMP_A1(SCMP_CMP_EQ, 0 /* without a name */)),
+		"keyctl");
+}
+
 /* The first filter: what may pass at all. Calls judged by their arguments pass here as a whole,
  * except sockets and personality, which are allowed value by value. */
 static void build_allow_list(void)
@@ -255,6 +276,8 @@ static void build_allow_list(void)
 		rule(SCMP_ACT_ALLOW, "personality",
 			SCMP_A0(SCMP_CMP_MASKED_EQ, LOW32, allow_personalities[i]));
 	allow_sockets_listed();
+	if (is_for_zygotes)
+		allow_zygotes_own();
 }
 
 static void refuse_options_listed(void)
@@ -286,7 +309,9 @@ static void build_refusals(void)
 		rule(SCMP_ACT_ERRNO(EOPNOTSUPP), flagged[i].name,
 			SCMP_CMP(flagged[i].argument, SCMP_CMP_MASKED_EQ, 1 /* OOB */, 1));
 	rule(SCMP_ACT_ERRNO(EPERM), "seccomp", SCMP_A1(SCMP_CMP_MASKED_EQ, 8 /* LISTENER */, 8));
-	refuse_bits("clone", NEW_NAMESPACES | CLONE_PARENT | CLONE_PTRACE);
+	refuse_bits("clone", NEW_NAMESPACES | CLONE_PTRACE);
+	if (!is_for_zygotes)
+		refuse_bits("clone", CLONE_PARENT);
 	refuse_bits("unshare", NEW_NAMESPACES | NEW_TIME);
 	refuse_options_listed();
 	refuse_sockets();
@@ -329,5 +354,8 @@ int main(void)
 	printf("/* Made by seccomp_policy.c. Do not edit. */\n");
 	make_program("seccomp_allow_list", SCMP_ACT_ERRNO(ENOSYS), build_allow_list);
 	make_program("seccomp_refusals", SCMP_ACT_ALLOW, build_refusals);
+	is_for_zygotes = true;
+	make_program("seccomp_zygote_allow_list", SCMP_ACT_ERRNO(ENOSYS), build_allow_list);
+	make_program("seccomp_zygote_refusals", SCMP_ACT_ALLOW, build_refusals);
 	return 0;
 }

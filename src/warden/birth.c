@@ -1,7 +1,8 @@
 /*
  * See birth.h. The child that becomes init enters its cgroups by itself, while its uid is still the
  * warden's (on cgroup v1 nobody else may put it there), then waits for its id maps and is exec'd:
- * only then does its memory belong to the new user namespace.
+ * only then does its memory belong to the new user namespace. That namespace's owner is the uid of the
+ * template's zygote, which thereby can join it, and can join no other template's.
  */
 #include "warden/birth.h"
 
@@ -123,6 +124,8 @@ bool birth_give(struct sandbox *sandbox, struct error *err)
 	cleanup_close int hold = -1;
 	bool is_born = prepare_birth(sandbox, &birth, &hold, err);
 	if (is_born) {
+		process_act_as(
+			template_uid(sandbox->template)); /* owner of the new user namespace */
 		pid_t pid = process_clone(CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS |
 						  CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS,
 			&sandbox->init_pidfd, err);
@@ -130,6 +133,7 @@ bool birth_give(struct sandbox *sandbox, struct error *err)
 			close(hold);
 			become_init(sandbox, &birth);
 		}
+		process_act_as(0);
 		sandbox->init_pid = MAX(pid, 0);
 		is_born = pid > 0 && write_maps(sandbox, err) &&
 			  (write(hold, "", 1) == 1 ||

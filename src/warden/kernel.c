@@ -9,6 +9,7 @@
 
 #include "base/fd.h"
 #include "base/log.h"
+#include "jail/seccomp.h"
 #include "warden/pool.h"
 #include "warden/sandbox.h"
 #include "warden/standby.h"
@@ -227,6 +228,25 @@ static bool status_says(const char *status, const char *name, const char *value)
 	return strstr(status, line) != NULL;
 }
 
+static unsigned count_filters(const char *status)
+{
+	static const char name[] = "\nSeccomp_filters:";
+	const char *line = strstr(status, name);
+	return line ? (unsigned)strtoul(line + sizeof(name) - 1, NULL, 10) : 0;
+}
+
+/* A kernel has its zygote's filter; user code's has to be on top. The daemon may run behind some itself. */
+static bool has_both_filters(const char *status)
+{
+	static int ours = -1;
+	if (ours < 0) {
+		cleanup_free char *own =
+			fd_read_file(AT_FDCWD, "/proc/self/status", 8192, NULL, NULL);
+		ours = own ? (int)count_filters(own) : -1;
+	}
+	return ours >= 0 && count_filters(status) >= (unsigned)ours + 2 * SECCOMP_PROGRAMS;
+}
+
 /* What is believed of a kernel: not its word, but what the kernel of the host says of it. */
 static bool posture_is_right(const struct kernel *kernel, struct error *err)
 {
@@ -244,7 +264,8 @@ static bool posture_is_right(const struct kernel *kernel, struct error *err)
 			return error_set(err, ERROR_KERNEL_START,
 				"the kernel's posture is wrong: %s is not %s", facts[i][0],
 				facts[i][1]);
-	return true;
+	return has_both_filters(status) ||
+	       error_set(err, ERROR_KERNEL_START, "the kernel's posture is wrong: a filter lacks");
 }
 
 /* The last number of NSpid: the pid as seen inside. */
@@ -292,7 +313,7 @@ static void on_first_frame(struct loop_source *source, uint32_t events)
 		kernel_tell_started(kernel);
 }
 
-void kernel_on_made(struct kernel *kernel, pid_t pid)
+void kernel_on_made(struct kernel *kernel, pid_t pid, bool is_gone)
 {
 	struct error err = { 0 };
 	kernel->pid = pid;
@@ -300,7 +321,7 @@ void kernel_on_made(struct kernel *kernel, pid_t pid)
 	fd_close(&kernel->inner_frames_fd);
 	fd_close(&kernel->inner_out_fd);
 	fd_close(&kernel->inner_err_fd);
-	if (kill(pid, 0) < 0 && errno == ESRCH) {
+	if (is_gone) {
 		kernel_on_exit(kernel, 0x7f00); /* reaped before its number was known */
 		return;
 	}

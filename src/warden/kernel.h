@@ -47,7 +47,8 @@ bool kernel_make(struct sandbox *sandbox, const struct kernel_plan *plan, struct
 /* Gives the slot its standby, or makes one. */
 bool kernel_start(struct sandbox *sandbox, const struct warden_kernel *request, struct error *err);
 struct kernel *kernel_free(struct kernel *kernel);
-void kernel_on_made(struct kernel *kernel, pid_t pid);
+/* What made.h says is true, or is gone. */
+void kernel_on_made(struct kernel *kernel, pid_t pid, bool is_gone);
 void kernel_on_failed(struct kernel *kernel, const struct error *err);
 void kernel_on_exit(struct kernel *kernel, int status);
 bool kernel_is_standby(const struct kernel *kernel);

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "jail/lockdown.h"
 #include "jail/mounts.h"
+#include "jail/process.h"
 #include "warden/sandbox.h"
 #include "warden/template.h"
 #include "warden/warden.h"
@@ -72,8 +73,9 @@ int main(void)
 	raise_descriptor_limit();
 	prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0,
 		0); /* again: becoming root of the nursery cleared it */
-	if (!lockdown_not_dumpable(&err) || !mounts_enter_nursery(&err) ||
-		!warden_init(&warden, &err) || !loop_run(&warden.loop, &err)) {
+	if (!lockdown_not_dumpable(&err) || !process_keep_power(&err) ||
+		!mounts_enter_nursery(&err) || !warden_init(&warden, &err) ||
+		!loop_run(&warden.loop, &err)) {
 		log_error("warden.ends", NULL, &err);
 		return 1;
 	}

@@ -29,7 +29,7 @@
 
 /* ---- numbers ---- */
 
-static bool take_slice(struct warden *warden, uint32_t *ret_slice, struct error *err)
+bool slice_take(struct warden *warden, uint32_t *ret_slice, struct error *err)
 {
 	for (uint32_t i = 0; i < warden->slice_count; i++) {
 		uint32_t slice = 1 + (warden->next_slice + i) % warden->slice_count;
@@ -44,7 +44,7 @@ static bool take_slice(struct warden *warden, uint32_t *ret_slice, struct error 
 		err, ERROR_HOST_FULL, "all %u ranges of ids are taken", warden->slice_count);
 }
 
-static void give_slice(struct warden *warden, uint32_t slice)
+void slice_give(struct warden *warden, uint32_t slice)
 {
 	warden->slices[slice / 8] &= (uint8_t) ~(1u << slice % 8);
 }
@@ -83,7 +83,7 @@ static struct sandbox *sandbox_free(struct sandbox *sandbox)
 	fd_close(&sandbox->files_fd);
 	fd_close(&sandbox->init_pidfd);
 	if (sandbox->slice)
-		give_slice(sandbox->warden, sandbox->slice);
+		slice_give(sandbox->warden, sandbox->slice);
 	if (sandbox->template)
 		template_unuse(sandbox->template);
 	if (sandbox->is_claimed && !list_is_empty(&sandbox->link))
@@ -244,7 +244,7 @@ struct sandbox *sandbox_make(
 	CLEANUP(sandbox_free) struct sandbox *sandbox = sandbox_new(warden, plan);
 	if (!sandbox)
 		return error_no_memory(err), NULL;
-	if (!take_slice(warden, &sandbox->slice, err))
+	if (!slice_take(warden, &sandbox->slice, err))
 		return NULL;
 	bool is_born = birth_give(sandbox, err) && fd_set_nonblocking(sandbox->control_fd, true) &&
 		       loop_watch(&warden->loop, &sandbox->control, sandbox->control_fd, EPOLLIN,
@@ -271,7 +271,7 @@ struct sandbox *sandbox_find(struct warden *warden, const struct sandbox_id *id)
 	return NULL;
 }
 
-static struct kernel *kernel_of_pid(struct sandbox *sandbox, pid_t pid)
+struct kernel *sandbox_kernel_of(struct sandbox *sandbox, pid_t pid)
 {
 	for (unsigned i = 0; i < KERNEL_PLACES; i++)
 		if (sandbox->kernels[i] && sandbox->kernels[i]->pid == pid)
@@ -298,7 +298,7 @@ static void on_init_exit(struct sandbox *sandbox, int status)
 bool sandbox_on_exit(struct warden *warden, pid_t pid, int status)
 {
 	LIST_EACH(&warden->sandboxes, struct sandbox, link, sandbox) {
-		struct kernel *kernel = kernel_of_pid(sandbox, pid);
+		struct kernel *kernel = sandbox_kernel_of(sandbox, pid);
 		if (sandbox->init_pid == pid)
 			on_init_exit(sandbox, status);
 		else if (kernel)

@@ -57,6 +57,10 @@ struct sandbox_plan {
 	uint32_t claim_serial;
 };
 
+/* Ids for a sandbox or a template's zygote; not those that were just given back. */
+bool slice_take(struct warden *warden, uint32_t *ret_slice, struct error *err);
+void slice_give(struct warden *warden, uint32_t slice);
+
 /* Starts one. Where it is claimed CLAIMED or FAILED goes to the api later, else the pool is told. */
 struct sandbox *sandbox_make(
 	struct warden *warden, const struct sandbox_plan *plan, struct error *err);
@@ -66,6 +70,8 @@ void sandbox_tell_claimed(struct sandbox *sandbox, const char *from);
 struct sandbox *sandbox_find(struct warden *warden, const struct sandbox_id *id);
 /* Kills all of it; SANDBOX_ENDED goes out once nothing is left. Idempotent. */
 void sandbox_end(struct sandbox *sandbox, enum sandbox_end reason);
+/* NULL: none has that pid. */
+struct kernel *sandbox_kernel_of(struct sandbox *sandbox, pid_t pid);
 bool sandbox_on_exit(struct warden *warden, pid_t pid, int status);
 /* Called by a kernel that is gone; may free the sandbox. */
 void sandbox_on_kernel_gone(struct sandbox *sandbox);

@@ -1,7 +1,12 @@
 /*
  * Zygotes. Each is exec'd in the nursery's user and pid namespace (setns into a sandbox's pid
  * namespace is refused from a pid namespace beside it), in mount, net, ipc and uts namespaces of
- * its own, on the image, with an empty environment and CAP_SYS_ADMIN as its only capability.
+ * its own, on the image, with an empty environment.
+ *
+ * Code of the template runs in it while it warms, so all of it may be hostile from then on. It has no
+ * capability, a system call filter, a uid and a control group of its own. The uid is what lets it
+ * into the sandboxes of its template, since it owns their user namespaces, and into no other; what it
+ * says is looked at (made.c).
  *
  * A zygote that dies is started anew; running kernels are unharmed. One that never got warm is
  * given up after a few tries, and requests for it fail with what there is to say.
@@ -13,13 +18,14 @@
 #include "jail/lockdown.h"
 #include "jail/mounts.h"
 #include "jail/process.h"
+#include "jail/seccomp.h"
 #include "warden/kernel.h"
+#include "warden/made.h"
 #include "warden/pool.h"
 #include "warden/sandbox.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/capability.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -30,6 +36,10 @@
 #define AGAIN_MS 200
 #define GIVE_UP_AFTER 3
 #define ZYGOTE_WORDS 64
+#define ZYGOTE_PROCESSES 1024 /* of them kernels on their way into a sandbox */
+#define ZYGOTE_MEMORY_LEAST (2ULL << 30)
+#define REMOVAL_RETRY_MS 20
+#define REMOVAL_TRIES 250
 #define TEMPLATES_LIMIT 64 /* those that were replaced and are still in use count, too */
 
 static void template_start(struct template *template);
@@ -42,7 +52,16 @@ static bool take_name(struct error *err)
 	return true;
 }
 
-/* In the child: onto the image, without power but CAP_SYS_ADMIN, and exec. */
+/* All power goes before the first instruction of the template. */
+static bool give_power_up(const struct template *template, struct error *err)
+{
+	uid_t uid = template_uid(template);
+	return lockdown_limits(err) && lockdown_bounding_set(0, err) &&
+	       lockdown_ids(uid, uid, false, err) && lockdown_capabilities(0, 0, err) &&
+	       lockdown_no_new_privileges(err) && seccomp_apply_zygote(err);
+}
+
+/* In the child: onto the image, without power, and exec. */
 static void become_zygote(const struct template *template, int control_fd)
 {
 	struct error err = { 0 };
@@ -59,12 +78,12 @@ static void become_zygote(const struct template *template, int control_fd)
 		words[count++] = word;
 	lockdown_signals();
 	setsid();
-	if (!cgroup_entry(&warden->cgroups, "zygote", groups, &group_count, &err) ||
+	if (!cgroup_entry(&warden->cgroups, template->group, groups, &group_count, &err) ||
 		!cgroup_enter(groups, group_count, &err) ||
 		!process_keep_descriptors(&control_fd, 1, &err) ||
 		!mounts_enter_zygote(template->place, &err) ||
 		!process_close_standard(false, &err) || !take_name(&err) ||
-		!lockdown_bounding_set(LOCKDOWN_CAP(CAP_SYS_ADMIN), &err)) {
+		!give_power_up(template, &err)) {
 		log_error("zygote.start", NULL, &err);
 		_exit(1);
 	}
@@ -92,7 +111,12 @@ static bool send_groups(struct template *template, const struct sandbox *sandbox
 	struct nursery_kernel_groups message = { .serial = serial };
 	int fds[CGROUP_HIERARCHIES];
 	unsigned count;
-	if (!cgroup_box_work_entry(&template->warden->cgroups, sandbox->box, fds, &count, err))
+	/* Version 1 asks whoever enters for the uid that opened the file. */
+	process_act_as(template_uid(template));
+	bool is_open =
+		cgroup_box_work_entry(&template->warden->cgroups, sandbox->box, fds, &count, err);
+	process_act_as(0);
+	if (!is_open)
 		return false;
 	bool is_sent = wire_send(template->zygote_fd, &message, sizeof(message), fds, count, err);
 	for (unsigned i = 0; i < count; i++)
@@ -118,6 +142,7 @@ static void ask(struct template *template, struct kernel *kernel)
 		       wire_send(template->zygote_fd, &request, sizeof(request), fds,
 			       ARRAY_SIZE(fds), &err);
 	kernel->zygote_serial = request.serial;
+	template->unanswered += is_sent;
 	if (is_sent)
 		return;
 	list_remove(&kernel->link);
@@ -139,6 +164,22 @@ void template_make_kernel(struct template *template, struct kernel *kernel)
 
 /* ---- one in the place of another ---- */
 
+/* Its group goes once all in it has ended; then its ids can be another's. */
+static void on_bury(struct loop_timer *timer)
+{
+	struct template *template = CONTAINER_OF(timer, struct template, timer);
+	const struct cgroup_tree *groups = &template->warden->cgroups;
+	cgroup_side_kill(groups, template->group);
+	if (!cgroup_side_remove(groups, template->group) &&
+		++template->removal_tries < REMOVAL_TRIES) {
+		loop_timer_start(&template->warden->loop, timer, REMOVAL_RETRY_MS, on_bury);
+		return;
+	}
+	if (template->removal_tries < REMOVAL_TRIES)
+		slice_give(template->warden, template->slice);
+	free(template);
+}
+
 static void template_free(struct template *template)
 {
 	log_write(LOG_INFO, "template.gone", NULL, "the former image of '%s' is used no more",
@@ -150,7 +191,7 @@ static void template_free(struct template *template)
 	loop_timer_stop(&template->timer);
 	mounts_detach_image(template->place);
 	list_remove(&template->link);
-	free(template);
+	on_bury(&template->timer);
 }
 
 void template_use(struct template *template)
@@ -197,37 +238,65 @@ void template_forget(struct warden *warden, const char *name)
 
 /* ---- what a zygote says ---- */
 
-static void on_answer(struct template *template, const struct nursery_kernel_answer *answer)
+static void on_parked(struct template *template)
 {
-	if (answer->serial == 0) {
-		loop_timer_stop(&template->timer);
-		template->is_warm = true;
-		template->failures = 0;
-		replace_former(template);
-		log_write(LOG_INFO, "zygote.warm", NULL, "template '%s' is warm",
-			template->about.name);
-		LIST_EACH(&template->waiting, struct kernel, link, kernel)
-			ask(template, kernel);
-		pool_on_warm(template->warden);
-		keeper_link_check_ready(template->warden);
-		return;
+	loop_timer_stop(&template->timer);
+	template->is_warm = true;
+	template->failures = 0;
+	replace_former(template);
+	log_write(LOG_INFO, "zygote.warm", NULL, "template '%s' is warm", template->about.name);
+	LIST_EACH(&template->waiting, struct kernel, link, kernel)
+		ask(template, kernel);
+	pool_on_warm(template->warden);
+	keeper_link_check_ready(template->warden);
+}
+
+static bool on_made(struct kernel *kernel, const struct nursery_kernel_answer *answer)
+{
+	struct error err;
+	enum made made = answer->pid > 0 ? made_look(kernel->sandbox, answer->pid) : MADE_TRUE;
+	list_remove(&kernel->link);
+	if (answer->pid > 0 && made != MADE_FALSE) {
+		kernel_on_made(kernel, answer->pid, made == MADE_GONE);
+		return true;
 	}
-	LIST_EACH(&template->waiting, struct kernel, link, kernel) {
-		if (kernel->zygote_serial != answer->serial)
-			continue;
-		struct error err;
-		list_remove(&kernel->link);
-		if (answer->pid > 0) {
-			kernel_on_made(kernel, answer->pid);
+	if (made == MADE_FALSE)
+		error_set(&err, ERROR_KERNEL_START, "the zygote has made something else");
+	else
+		error_from_os(&err, answer->os_error, "the zygote could not make the kernel");
+	err.code = ERROR_KERNEL_START;
+	kernel_on_failed(kernel, &err);
+	return made != MADE_FALSE;
+}
+
+/* Nobody waits for it any more. What is of none of its sandboxes has ended with one, or is a lie. */
+static void end_unwanted(struct template *template, pid_t pid)
+{
+	LIST_EACH(&template->warden->sandboxes, struct sandbox, link, sandbox)
+		if (sandbox->template == template && made_look(sandbox, pid) == MADE_TRUE) {
+			kill(pid, SIGKILL);
 			return;
 		}
-		error_from_os(&err, answer->os_error, "the zygote could not make the kernel");
-		err.code = ERROR_KERNEL_START;
-		kernel_on_failed(kernel, &err);
-		return;
+}
+
+/* False: it breaks the rules. */
+static bool on_answer(struct template *template, const struct nursery_kernel_answer *answer)
+{
+	if (answer->serial == 0) {
+		if (template->is_warm)
+			return false;
+		on_parked(template);
+		return true;
 	}
-	if (answer->pid > 0) /* nobody waits for it any more */
-		kill(answer->pid, SIGKILL);
+	if (template->unanswered == 0)
+		return false;
+	template->unanswered--;
+	LIST_EACH(&template->waiting, struct kernel, link, kernel)
+		if (kernel->zygote_serial == answer->serial)
+			return on_made(kernel, answer);
+	if (answer->pid > 0)
+		end_unwanted(template, answer->pid);
+	return true;
 }
 
 static void on_zygote(struct loop_source *source, uint32_t events)
@@ -242,11 +311,15 @@ static void on_zygote(struct loop_source *source, uint32_t events)
 		packet.fd_count == 0) {
 		struct nursery_kernel_answer answer;
 		memcpy(&answer, packet.bytes, sizeof(answer));
-		on_answer(template, &answer);
-		return;
+		if (on_answer(template, &answer))
+			return;
 	}
-	if (result == WIRE_GOT)
+	if (result == WIRE_GOT) {
 		wire_packet_deinit(&packet);
+		log_write(LOG_ERROR, "zygote.wrong", NULL,
+			"the zygote of '%s' does not keep to the rules, and is ended",
+			template->about.name);
+	}
 	loop_forget(source); /* it is ending: its exit does the rest */
 	if (template->zygote_pid > 0)
 		kill(template->zygote_pid, SIGKILL);
@@ -266,11 +339,23 @@ static void on_start_again(struct loop_timer *timer)
 	template_start(CONTAINER_OF(timer, struct template, timer));
 }
 
+/* Half of the machine is more than any needs, and what it costs all others at most. */
+static bool make_group(const struct template *template, struct error *err)
+{
+	uint64_t memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+	struct cgroup_limits limits = {
+		.memory_bytes = MAX(memory / 2, ZYGOTE_MEMORY_LEAST),
+		.processes = ZYGOTE_PROCESSES,
+	};
+	return cgroup_side_make(&template->warden->cgroups, template->group, &limits, err);
+}
+
 static void template_start(struct template *template)
 {
 	struct error err = { 0 };
 	int ends[2] = { -1, -1 };
-	if (wire_pair(ends, &err)) {
+	template->unanswered = 0;
+	if (make_group(template, &err) && wire_pair(ends, &err)) {
 		template->zygote_pid = process_clone(
 			CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS, NULL, &err);
 		if (template->zygote_pid == 0)
@@ -303,9 +388,17 @@ static struct template *make(
 		return NULL;
 	}
 	struct template *template = calloc(1, sizeof(*template));
+	uint32_t slice;
 	if (!template)
 		return error_no_memory(err);
-	*template = (struct template){ .warden = warden, .about = *about, .zygote_fd = -1 };
+	if (!slice_take(warden, &slice, err)) {
+		free(template);
+		return NULL;
+	}
+	*template = (struct template){
+		.warden = warden, .about = *about, .slice = slice, .zygote_fd = -1
+	};
+	snprintf(template->group, sizeof(template->group), "zygote/%u", slice);
 	snprintf(template->place, sizeof(template->place), "%s.%u", about->name,
 		++warden->last_place);
 	list_init(&template->waiting);
@@ -320,6 +413,8 @@ bool template_add(struct warden *warden, const struct nursery_template *about, i
 	bool is_attached = template && mounts_attach_image(mount_fd, template->place, err);
 	close(mount_fd);
 	if (!is_attached) {
+		if (template)
+			slice_give(warden, template->slice);
 		free(template);
 		return false;
 	}
@@ -351,6 +446,7 @@ bool template_on_exit(struct warden *warden, pid_t pid, int status)
 		if (!template->is_warm)
 			template->failures++;
 		template->is_warm = false;
+		cgroup_side_kill(&warden->cgroups, template->group); /* what it has left */
 		fail_waiting(template, "the template's zygote ended; it is started again");
 		keeper_link_check_ready(warden);
 		int64_t delay_ms = template->failures >= GIVE_UP_AFTER ? 10000 : AGAIN_MS;

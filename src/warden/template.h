@@ -5,6 +5,7 @@
 #ifndef WARDEN_TEMPLATE_H
 #define WARDEN_TEMPLATE_H
 
+#include "jail/ids.h"
 #include "warden/warden.h"
 
 struct kernel;
@@ -19,12 +20,16 @@ struct template
 	struct list pool;                    /* struct sandbox.pool_link: unclaimed ones */
 	bool is_replaced;  /* by a newer one of its name: goes with its last sandbox */
 	bool is_forgotten; /* replaced by nothing: no sandbox starts from it any more */
+	uint32_t slice;    /* of ids: its zygote has one */
+	char group[24];    /* control group of the zygote */
 	pid_t zygote_pid;  /* 0: none running */
 	int zygote_fd;     /* owned; -1 */
 	struct loop_source source;
-	struct loop_timer timer; /* warming takes too long; or: start again */
+	struct loop_timer timer; /* warming takes too long; start again; gone: remove the group */
 	bool is_warm;
-	unsigned failures; /* in a row, before it was ever warm */
+	unsigned unanswered;    /* requests to the zygote */
+	unsigned removal_tries; /* of the group of one that is gone */
+	unsigned failures;      /* in a row, before it was ever warm */
 	uint32_t next_serial;
 	struct list waiting; /* struct kernel.link: not asked for yet, or not answered yet */
 };
@@ -40,6 +45,11 @@ struct template *template_find(struct warden *warden, const char *name);
 /* A sandbox starts from it; has ended. The latter may free a template that was replaced. */
 void template_use(struct template *template);
 void template_unuse(struct template *template);
+/* Of its zygote, as the nursery has it; owner of the user namespaces of its sandboxes. */
+static inline uid_t template_uid(const struct template *template)
+{
+	return template->slice * IDS_SLICE_SIZE + IDS_SLICE_ZYGOTE;
+}
 /* Cores of a share, rounded up: what a kernel tells its code. */
 static inline uint32_t template_cores(const struct wire_limits *limits)
 {

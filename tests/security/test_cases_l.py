@@ -193,8 +193,11 @@ def test_the_zygote_is_as_poor_as_promised(daemon, boxes):
         status = host.status(zygote.pid)
         assert status["Threads"] == "1"
         assert open(f"/proc/{zygote.pid}/environ", "rb").read() in (b"",)
-        assert int(status["CapEff"], 16) in (0, 1 << 21) and int(status["CapBnd"], 16) in (0, 1 << 21)
+        assert {status[f"Cap{kind}"] for kind in ("Inh", "Prm", "Eff", "Bnd", "Amb")} == {"0" * 16}
+        assert status["NoNewPrivs"] == "1" and status["Seccomp"] == "2" and status["Groups"] == ""
         kinds = host.descriptors(zygote.pid)
         assert kinds.pop(2) == host.descriptors(daemon.pid)[2], "what it says while it warms goes where the daemon's words go"
-        # its control socket, and its own pid namespace to come back to
-        assert sorted(kinds.values()) == ["/dev/null", "/dev/null", "pid", "socket"]
+        assert sorted(kinds.values()) == ["/dev/null", "/dev/null", "socket"], "the socket is its control socket"
+    warden = host.status(daemon.process("warden").pid)["Uid"].split()[0]
+    uids = [host.status(zygote.pid)["Uid"].split() for zygote in zygotes]
+    assert all(len(set(four)) == 1 for four in uids) and len({four[0] for four in uids} | {warden}) == len(zygotes) + 1, "a uid of its own each"
