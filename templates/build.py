@@ -94,7 +94,7 @@ OPTIONAL = {"check.glyphs", "edit"}
 class Template:
     """A template as its folder describes it; nothing is built yet."""
 
-    download_options = ()  # of pip, beside the lock
+    fetched = None  # folder with all wheels of the lock, where they are there already
     filled = frozenset()  # mount points that it puts files into
 
     def __init__(self, name, templates=TEMPLATES, machine=None):
@@ -324,6 +324,25 @@ ISOLATED = ["unshare", "--mount", "--propagation", "private", "--pid", "--ipc", 
 # Root there is the host's: without capabilities it owns the tree and nothing else. By the full path, as all
 # that is run there: PATH begins with /usr/local, which is where wheels and placed files go.
 POWERLESS = ["/usr/bin/setpriv", "--bounding-set=-all", "--inh-caps=-all", "--no-new-privs"]
+# pip fetches on the host, with its network: as nobody who owns anything there. The daemon gives an id of its own.
+DOWNLOADER = os.environ.get("SANDGLASS_DOWNLOADER", "65534")
+AS_DOWNLOADER = [*POWERLESS, f"--reuid={DOWNLOADER}", f"--regid={DOWNLOADER}", "--clear-groups"]
+IN_DOWNLOAD = """
+set -e
+folder=$1
+shift
+mount -t tmpfs -o mode=755,size=64k,nosuid,nodev tmpfs /media
+mkdir /media/download
+mount --bind "$folder" /media/download
+mount -o remount,bind,nosuid,nodev /media/download
+cd /
+exec "$@"
+"""
+# What packages are installed with: their scripts run as root of the host in a chroot, and mmdebstrap mounts for them what
+# they need. No network to set up, no module, clock, device port, other process or kernel setting to reach.
+PACKAGER_POWERS = "chown dac_override dac_read_search fowner fsetid kill setgid setuid setpcap sys_chroot mknod setfcap sys_admin"
+AS_PACKAGER = ["/usr/bin/setpriv", "--bounding-set=-all," + ",".join("+" + power for power in PACKAGER_POWERS.split())]
+AS_PACKAGER += ["--inh-caps=-all", "--no-new-privs"]
 USER = "1000"
 USER_LIMITS = ["prlimit", "--fsize=67108864", "--nproc=4096", "--core=0"]
 OUTPUT_LIMIT = 4 << 20
@@ -361,7 +380,7 @@ class Runner:
         import subprocess
 
         self.log = self.log or open(self.log_path, "wb", buffering=0)
-        words = ["(mounts)" if word == IN_ROOT else str(word) for word in command]
+        words = ["(mounts)" if word in (IN_ROOT, IN_DOWNLOAD) else str(word) for word in command]
         self.log.write(f"\n$ {' '.join(words)}\n".encode())
         # Some tools close every descriptor they might have before each program they start.
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -382,6 +401,8 @@ class Runner:
             process.kill()
             process.wait()
             raise
+        if process.returncode in (-9, 137):
+            hint = "perhaps it took more memory than there is; a build over the API may have 2 GB"
         if process.returncode != 0:
             lines = self.log_path.read_text(errors="replace").splitlines()[-15:]
             said = "\n".join("  | " + line for line in lines)
@@ -415,19 +436,18 @@ def in_root(root, command, *, wheels="", is_user=False):
     return [*ISOLATED, "--net", "sh", "-c", *mounts, *chroot, *powerless, "/usr/bin/env", "-i", *environment, *command]
 
 
-def find_pip():
-    """Any pip will do: it only downloads what the lock names."""
-    import importlib.util
+def find_pip(version=None):
+    """Any pip will do that the downloader can run: it only downloads what the lock names. Of a version of Python where it
+    decides what else is needed."""
     import subprocess
 
-    if importlib.util.find_spec("pip"):
-        return [sys.executable, "-m", "pip"]
-    for python in ("/usr/bin/python3", "/usr/local/bin/python3"):
-        if os.path.exists(python):
-            probe = subprocess.run([python, "-m", "pip", "--version"], capture_output=True)
-            if probe.returncode == 0:
-                return [python, "-m", "pip"]
-    raise BuildError("no Python of this host has pip", "apt-get install python3-pip")
+    show = "import sys, pip; print('%d.%d' % sys.version_info[:2])"
+    for python in (sys.executable, "/usr/bin/python3", "/usr/local/bin/python3"):
+        probe = subprocess.run([*AS_DOWNLOADER, python, "-c", show], capture_output=True, text=True, cwd="/")
+        if probe.returncode == 0 and probe.stdout.strip() in (version or probe.stdout.strip(),):
+            return [python, "-m", "pip"]
+    which = f"Python {version}" if version else "Python"
+    raise BuildError(f"no {which} of this host has a pip that all can run", "apt-get install python3-pip")
 
 
 def check_host(cache):
@@ -490,7 +510,7 @@ def make_base(runner, template, root, work):
         command.append(path)
     hint = f"see whether `apt-get update` works on this host; {runner.where}"
     environment = os.environ | {"TMPDIR": str(work), "LC_ALL": "C.UTF-8"}
-    runner.run([*ISOLATED, "--mount-proc", *command], "mmdebstrap", hint, env=environment)
+    runner.run([*ISOLATED, "--mount-proc", *AS_PACKAGER, *command], "mmdebstrap", hint, env=environment)
 
 
 def wheel_platforms(template):
@@ -502,11 +522,61 @@ def wheel_platforms(template):
 
 # It reads archives of strangers on the host; some KB of one may unpack to any size.
 PIP_LIMITS = ["prlimit", f"--as={4 << 30}", "--core=0"]
+WHEEL = r"[A-Za-z0-9][A-Za-z0-9._+!-]{1,250}\.whl"
 
 
-def download_command(template, folder):
+class Download:
+    """A folder in which pip fetches, as somebody who can read what all can and write here alone. It is seen at PLACE,
+    since the way to the folder itself may be closed to all but root."""
+
+    PLACE = "/media/download"
+
+    def __init__(self, folder):
+        self.folder = folder
+        for path in (folder, folder / "wheels", folder / "tmp"):
+            path.mkdir()
+        for name in ("wheels", "tmp"):
+            os.chown(folder / name, int(DOWNLOADER), int(DOWNLOADER))
+
+    def give(self, path, name):
+        """Returns where pip can read a copy."""
+        shutil.copyfile(path, self.folder / name)
+        (self.folder / name).chmod(0o644)
+        return f"{self.PLACE}/{name}"
+
+    def command(self, template, *words, version=None):
+        environment = [f"HOME={self.PLACE}/tmp", f"TMPDIR={self.PLACE}/tmp"]
+        configuration = users_configuration()
+        if configuration:
+            environment.append(f"PIP_CONFIG_FILE={self.give(configuration, 'pip.conf')}")
+        pip = download_command(template, f"{self.PLACE}/wheels", version)
+        inside = ["sh", "-c", IN_DOWNLOAD, "sh", self.folder, *AS_DOWNLOADER]
+        return [*ISOLATED, *inside, "/usr/bin/env", *environment, *pip, *words]
+
+    def collect(self, into):
+        """Takes the wheels out of its hands, and looks at each: anything may have been put in its place."""
+        import stat
+
+        for name in sorted(os.listdir(self.folder / "wheels")):
+            file = os.open(self.folder / "wheels" / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+            with open(file, "rb") as source:
+                if not re.fullmatch(WHEEL, name) or not stat.S_ISREG(os.fstat(file).st_mode):
+                    raise BuildError(f"pip has fetched '{name[:80]}', which is no wheel")
+                with open(into / name, "xb") as target:
+                    shutil.copyfileobj(source, target, 1 << 20)
+        remove(self.folder)
+
+
+def users_configuration():
+    """pip's, of who builds: the downloader's home is another."""
+    named = os.environ.get("PIP_CONFIG_FILE")
+    places = [Path(named)] if named else [Path.home() / ".config/pip/pip.conf", Path.home() / ".pip/pip.conf"]
+    return next((path for path in places if path.is_file()), None)
+
+
+def download_command(template, folder, version=None):
     digits = template.python.replace(".", "")
-    command = [*PIP_LIMITS, *find_pip(), "download", "--quiet", "--disable-pip-version-check", "--dest", folder]
+    command = [*PIP_LIMITS, *find_pip(version), "download", "--quiet", "--disable-pip-version-check", "--dest", folder]
     command += ["--only-binary=:all:", "--implementation=cp", f"--python-version={template.python}"]
     command += [f"--abi=cp{digits}", "--abi=abi3", "--abi=none", *wheel_platforms(template)]
     return command
@@ -703,24 +773,39 @@ def sha256_of(path):
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+@contextlib.contextmanager
+def fetching(runner, template, work, wheels):
+    """The wheels of the lock come while other things are done; what it gives waits for them."""
+    if template.fetched:
+        yield lambda: shutil.copytree(template.fetched, wheels, dirs_exist_ok=True)
+        return
+    download = Download(work / "download")
+    lock = download.give(template.lock, "lock.txt")
+    process = runner.start(download.command(template, "--no-deps", "--require-hashes", f"--requirement={lock}"))
+
+    def fetched():
+        hint = f"see whether `pip download numpy` works on this host; {runner.where}"
+        runner.finish(process, "fetching the wheels", hint)
+        download.collect(wheels)
+
+    try:
+        yield fetched
+    finally:
+        process.kill()
+        process.wait()
+
+
 def build(template, work, runner):
     """Makes the entry in work/entry, complete."""
     root, wheels, entry = work / "root", work / "wheels", work / "entry"
     wheels.mkdir()
     entry.mkdir()
     key, pinned = template.key(), template.pinned()
-    command = download_command(template, wheels)
-    command += template.download_options
-    download = runner.start([*command, "--no-deps", "--require-hashes", f"--requirement={template.lock}"])
-    try:
+    with fetching(runner, template, work, wheels) as fetched:
         with runner.step(f"Debian {template.suite} with {len(template.spec['debian']['packages'])} packages"):
             make_base(runner, template, root, work)
         with runner.step(f"wait for {len(pinned)} wheels, fetched meanwhile"):
-            hint = f"see whether `pip download numpy` works on this host; {runner.where}"
-            runner.finish(download, "fetching the wheels", hint)
-    finally:
-        download.kill()
-        download.wait()
+            fetched()
     with runner.step("install the wheels"):
         install_wheels(runner, template, root, wheels)
         shutil.rmtree(wheels)
@@ -778,10 +863,13 @@ def make_lock(template, work, runner):
         message = f"a lock for Python {template.python} cannot be made by {running}"
         raise BuildError(message, f"run this with python{template.python}")
     wheels = work / "wheels"
+    wheels.mkdir()
     with runner.step("fetch the newest wheels"):
-        command = [*download_command(template, wheels), *template.spec["wheels"]["wanted"]]
+        download = Download(work / "download")
+        command = download.command(template, *template.spec["wheels"]["wanted"], version=template.python)
         environment = {name: value for name, value in os.environ.items() if name != "PIP_FIND_LINKS"}
         runner.run(command, "fetching the wheels", env=environment)
+        download.collect(wheels)
     write_lock(template, wheels)
 
 

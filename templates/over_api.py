@@ -221,13 +221,16 @@ def resolve(runner, template, work):
     named = {project(requirement) for requirement in wanted}
     kept = [f"{name}=={pin['version']}" for name, pin in template.pinned().items() if canonical(name) not in named]
     folder = work / "resolved"
-    command = [*build.download_command(template, folder), *kept, *wanted]
+    folder.mkdir()
+    download = build.Download(work / "resolving")
+    command = download.command(template, *kept, *wanted, version=template.python)
     hint = "see whether the names and versions exist and fit together; only wheels are installed"
     with runner.step(f"fetch {len(wanted)} wanted wheels, with what they need"):
         runner.run(command, "pip", hint)
+        download.collect(folder)
     template.lock = work / "wheels.txt"
     build.write_lock(template, folder)
-    template.download_options = ["--no-index", f"--find-links={folder}"]
+    template.fetched = folder
 
 
 def check_size(entry, size_mb):

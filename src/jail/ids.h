@@ -4,6 +4,7 @@
  *   host id            nursery id   who
  *   id_base + 0        -            api
  *   id_base + 1, 2     -            egress, broker (later)
+ *   id_base + 3        -            who fetches packages for a build over the API
  *   id_base + 16       0            warden: root of the nursery, nobody on the host
  *   id_base + 17       1            owner of the image's files: 0 inside a sandbox; runs nothing
  *   id_base + 16 + 16k 16k          slice k (from 1): +0 init (999 inside), +1 user (1000 inside),
@@ -14,7 +15,8 @@
 #define JAIL_IDS_H
 
 #define IDS_DEFAULT_BASE 0x70000000u
-#define IDS_API 0u      /* added to the base */
+#define IDS_API 0u /* added to the base */
+#define IDS_DOWNLOADER 3u
 #define IDS_NURSERY 16u /* added to the base */
 #define IDS_NURSERY_ROOT 0u
 #define IDS_NURSERY_IMAGE 1u

@@ -1,8 +1,8 @@
 /*
  * Templates that are built over the API. The api has parsed what was asked for and hands it over as
  * a sealed memfd; it goes to the builder (templates/over_api.py) as its standard input, unread
- * here. What the builder says goes down a pipe of the api's, unread too. Here it is only started,
- * given its time, and ended.
+ * here. What the builder says goes down a pipe of the api's, unread too. Here it is only started, in a
+ * control group of its own, given its time, and ended, with all that it has started.
  *
  * The builder works in the state folder's templates/, and publishes there what hot reload finds
  * (reload.c). The api hears that a build is done when its template is served. A builder that was
@@ -11,6 +11,7 @@
  */
 #include "base/fd.h"
 #include "base/log.h"
+#include "jail/ids.h"
 #include "jail/lockdown.h"
 #include "jail/process.h"
 #include "keeper/keeper.h"
@@ -31,6 +32,10 @@
 #define SEALS (F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK)
 #define VARIABLES 32
 #define NICENESS 10
+#define GROUP "build"
+#define MEMORY \
+	(2ULL << 30) /* files that it has written lately are counted, and given back when short */
+#define PROCESSES 512
 #define OOM_SCORE "1000" /* of 1000: before all else on a machine without memory */
 
 static void tell(struct keeper *keeper, uint32_t serial, uint32_t ending, int32_t detail)
@@ -79,21 +84,32 @@ static bool is_passed_on(const char *variable)
 	return false;
 }
 
-static void make_environment(const char *cache, char *environment[VARIABLES + 1])
+static void make_environment(
+	const struct keeper *keeper, const char *cache, char *environment[VARIABLES + 1])
 {
-	static char folder[MADE_FOLDER_SIZE + 32];
-	static char *const own[] = { folder, "HOME=/nonexistent", "LANG=C.UTF-8",
+	static char folder[MADE_FOLDER_SIZE + 32], downloader[48];
+	static char *const own[] = { folder, downloader, "HOME=/nonexistent", "LANG=C.UTF-8",
 		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
 		"PIP_NO_CACHE_DIR=1", "DEBIAN_FRONTEND=noninteractive",
 		"PYTHONDONTWRITEBYTECODE=1" };
 	unsigned count = 0;
 	snprintf(folder, sizeof(folder), "SANDGLASS_CACHE=%s", cache);
+	snprintf(downloader, sizeof(downloader), "SANDGLASS_DOWNLOADER=%u",
+		keeper->config.id_base + IDS_DOWNLOADER);
 	for (; count < ARRAY_SIZE(own); count++)
 		environment[count] = own[count];
 	for (char **variable = environ; *variable && count < VARIABLES; variable++)
 		if (is_passed_on(*variable))
 			environment[count++] = *variable;
 	environment[count] = NULL;
+}
+
+static bool enter_group(const struct keeper *keeper, struct error *err)
+{
+	int fds[CGROUP_HIERARCHIES];
+	unsigned count;
+	return cgroup_entry(&keeper->cgroups, GROUP, fds, &count, err) &&
+	       cgroup_enter(fds, count, err);
 }
 
 static _Noreturn void become_builder(
@@ -106,25 +122,32 @@ static _Noreturn void become_builder(
 	images_made_folder(keeper, cache);
 	lockdown_signals();
 	setsid(); /* Ctrl-C is the keeper's alone to hear; and its group can be ended */
-	if (find_program(keeper, program, sizeof(program)) && dup2(fds[0], 0) >= 0 &&
-		dup2(fds[1], 1) >= 0 && dup2(fds[1], 2) >= 0 &&
+	if (enter_group(keeper, &err) && find_program(keeper, program, sizeof(program)) &&
+		dup2(fds[0], 0) >= 0 && dup2(fds[1], 1) >= 0 && dup2(fds[1], 2) >= 0 &&
 		process_keep_descriptors(NULL, 0, &err) && chdir("/") == 0 &&
 		prctl(PR_SET_PDEATHSIG, SIGTERM, 0, 0, 0) == 0 &&
 		fd_write_kernel_file(AT_FDCWD, "/proc/self/oom_score_adj", OOM_SCORE, &err)) {
-		make_environment(cache, environment);
+		make_environment(keeper, cache, environment);
 		(void)!nice(NICENESS); /* sandboxes come first */
 		environ = environment;
 		execvp(words[0], words);
 	}
-	dprintf(2, "error: the builder cannot be started: %s\n", strerror(errno));
+	dprintf(2, "error: the builder cannot be started: %s\n",
+		err.message[0] ? err.message : strerror(errno));
 	_exit(1);
+}
+
+/* What has left its process group is in its control group still. */
+static void kill_all(const struct keeper *keeper)
+{
+	kill(-keeper->build.pid, SIGKILL);
+	kill(keeper->build.pid, SIGKILL);
+	cgroup_side_kill(&keeper->cgroups, GROUP);
 }
 
 static void on_patience_over(struct loop_timer *timer)
 {
-	struct keeper *keeper = CONTAINER_OF(timer, struct keeper, build.patience);
-	kill(-keeper->build.pid, SIGKILL);
-	kill(keeper->build.pid, SIGKILL);
+	kill_all(CONTAINER_OF(timer, struct keeper, build.patience));
 }
 
 /* It gets the time to tidy up behind itself. */
@@ -145,6 +168,9 @@ static void on_too_late(struct loop_timer *timer)
 
 static bool launch(struct keeper *keeper, const char *word, const int fds[2], struct error *err)
 {
+	const struct cgroup_limits limits = { .memory_bytes = MEMORY, .processes = PROCESSES };
+	if (!cgroup_side_make(&keeper->cgroups, GROUP, &limits, err))
+		return false;
 	pid_t pid = process_clone(0, NULL, err);
 	if (pid == 0)
 		become_builder(keeper, word, fds);
@@ -251,6 +277,7 @@ bool builder_on_exit(struct keeper *keeper, pid_t pid, int status)
 		return false;
 	build->pid = 0;
 	loop_timer_stop(&build->patience);
+	cgroup_side_kill(&keeper->cgroups, GROUP);
 	if (!build->is_clearing)
 		note_ending(build, status);
 	if (!build->is_clearing && WIFSIGNALED(status) && clear_up(keeper))
@@ -280,8 +307,7 @@ void builder_kill(struct keeper *keeper)
 {
 	if (!keeper->build.pid)
 		return;
-	kill(-keeper->build.pid, SIGKILL);
-	kill(keeper->build.pid, SIGKILL);
+	kill_all(keeper);
 	waitpid(keeper->build.pid, NULL, 0);
 	keeper->build.pid = 0;
 }
