@@ -373,6 +373,42 @@ def test_a_tool_that_fills_the_disk_is_ended(tmp_path, monkeypatch):
     assert process.returncode is not None
 
 
+@pytest.fixture
+def download(tmp_path, monkeypatch):
+    """As after pip has run; the test puts into it what pip has left."""
+    monkeypatch.setattr(os, "chown", lambda *_: None)
+    (tmp_path / "wheels").mkdir()
+    return build.Download(tmp_path / "download")
+
+
+def test_what_pip_has_fetched_is_taken_out_of_its_hands(download, tmp_path):
+    (download.folder / "wheels/some_thing-1.0+x-py3-none-any.whl").write_bytes(b"wheel")
+    download.collect(tmp_path / "wheels")
+    assert [path.name for path in (tmp_path / "wheels").iterdir()] == ["some_thing-1.0+x-py3-none-any.whl"]
+    assert not download.folder.exists()
+
+
+@pytest.mark.parametrize("name, kind", [("lock.txt", "file"), (".whl", "file"), ("-x-1.whl", "file"), ("x-1-py3-none-any.whl", "link"), ("x-1-py3-none-any.whl", "pipe"), ("x-1-py3-none-any.whl", "folder")])
+def test_what_is_no_wheel_is_not_taken(download, tmp_path, name, kind):
+    path = download.folder / "wheels" / name
+    (tmp_path / "secret").write_text("secret")
+    {"link": lambda: path.symlink_to(tmp_path / "secret"), "pipe": lambda: os.mkfifo(path), "file": path.touch, "folder": path.mkdir}[kind]()
+    with pytest.raises((build.BuildError, OSError)):
+        download.collect(tmp_path / "wheels")
+    assert list((tmp_path / "wheels").iterdir()) == []
+
+
+def test_pip_of_the_host_runs_as_nobody_in_a_folder_of_its_own(download, templates, tmp_path, monkeypatch):
+    monkeypatch.setattr(build, "find_pip", lambda version=None: ["python3", "-m", "pip"])
+    (tmp_path / "pip.conf").write_text("[global]\n")
+    monkeypatch.setenv("PIP_CONFIG_FILE", str(tmp_path / "pip.conf"))
+    words = [str(word) for word in download.command(load(templates), "six")]
+    before, _, pip = " ".join(words).partition(" python3 -m pip download ")
+    assert "--net" not in words and f"--reuid={build.DOWNLOADER}" in words and "--bounding-set=-all" in words and "--no-new-privs" in words
+    assert "PIP_CONFIG_FILE=/media/download/pip.conf" in before and (download.folder / "pip.conf").read_text() == "[global]\n"
+    assert "--dest /media/download/wheels" in pip and pip.endswith(" six")
+
+
 def test_an_archive_that_unpacks_to_any_size_ends_pip(templates):
     command = build.download_command(load(templates), "wheels")
     limited = command[: command.index("--core=0") + 1]

@@ -181,6 +181,46 @@ def test_a_failed_build_says_why_and_leaves_nothing(lean, tmp_path):
     assert_nothing_left(daemon)
 
 
+def status(pid: int) -> dict[str, str]:
+    return dict(line.split(":\t", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines() if ":\t" in line)
+
+
+def group_of(pid: int) -> Path:
+    """The folder of its processes controller, on either version."""
+    lines = [line.split(":", 2) for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines()]
+    name = next((path for _, controllers, path in lines if "pids" in controllers.split(",")), lines[-1][2])
+    mounts = [line.split() for line in Path("/proc/mounts").read_text().splitlines()]
+    place = next((m[1] for m in mounts if m[2] == "cgroup" and "pids" in m[3].split(",")), None) or next(m[1] for m in mounts if m[2] == "cgroup2")
+    return Path(place + name)
+
+
+def of_living(pid: int) -> dict | None:
+    try:
+        return status(pid) | {"group": group_of(pid)}
+    except OSError:
+        return None  # it has just ended
+
+
+def test_what_fetches_packages_has_no_rights_and_a_room_of_its_own(lean):
+    daemon = lean()
+    build = post(daemon, MISSING).json()["id"]
+
+    def fetching() -> dict[str, str] | None:
+        for one in processes_below(daemon.pid):
+            words = command(one.pid).split()
+            if words[:1] != ["prlimit"] and words[1:4] == ["-m", "pip", "download"]:
+                return of_living(one.pid)
+        return None
+
+    seen = wait_until(fetching, 60, "pip is at work")
+    base = int(status(daemon.process("api").pid)["Uid"].split()[0])
+    assert seen["Uid"].split() == seen["Gid"].split() == [str(base + 3)] * 4 and seen["Groups"].strip() == ""
+    assert {seen[f"Cap{kind}"] for kind in ("Inh", "Prm", "Eff", "Bnd", "Amb")} == {"0" * 16} and seen["NoNewPrivs"] == "1"
+    assert seen["group"].parts[-2:] == (f"sandglass-{daemon.pid}", "build") and (seen["group"] / "pids.max").read_text() == "512\n"
+    assert ended(daemon, build)["status"] == "failed"
+    wait_until(lambda: (seen["group"] / "cgroup.procs").read_text() == "", 10, "nothing is left in it")
+
+
 def test_builds_wait_for_each_other_and_too_many_are_refused(lean):
     daemon = lean()
     taken = [post(daemon, MISSING, name=f"n{i}") for i in range(6)]
@@ -212,6 +252,9 @@ def test_a_builder_that_is_killed_is_cleared_up_behind(lean):
     family = processes_below(process.pid)
     assert len(family) > 2
     assert {Path(f"/proc/{p.pid}/oom_score_adj").read_text() for p in (process, *family) if p.is_alive()} == {"1000\n"}
+    packager = next(seen for p in family if "mmdebstrap" in command(p.pid) and (seen := of_living(p.pid)) and seen["NoNewPrivs"] == "1")
+    assert packager["group"] == group_of(process.pid) and packager["group"].name == "build"
+    assert not int(packager["CapBnd"], 16) & sum(1 << n for n in (12, 13, 16, 17, 19, 22, 25, 34, 38, 39)), "no network, module, ports, trace, boot, clock, log, perf, bpf"
     os.kill(process.pid, signal.SIGKILL)
     now = ended(daemon, build)
     assert now["status"] == "failed" and "signal 9" in now["error"]
