@@ -183,7 +183,7 @@ def test_the_size_of_a_terminal_is_a_number_and_nothing_else(boxes, query):
     assert answer.status_code == 400 and answer.json()["code"] == "request.invalid"
 
 
-@pytest.mark.parametrize("path, methods", [("/v1/templates/builds", {"GET"}), ("/v1/templates/base", {"GET", "DELETE"}), ("/v1/sandboxes", {"GET", "POST"})])
+@pytest.mark.parametrize("path, methods", [("/v1/templates/builds", {"GET", "HEAD"}), ("/v1/templates/base", {"GET", "HEAD", "DELETE"}), ("/v1/sandboxes", {"GET", "HEAD", "POST"}), ("/v1/sandboxes/{id}/pause", {"POST"})])
 def test_allow_names_the_methods_of_that_very_path(api, daemon, path, methods):
     answer = api.request("OPTIONS", path.removeprefix("/v1"))
     assert answer.status_code == 405
