@@ -13,13 +13,29 @@
 #define KEY_SIZE 24 /* hex digits: what the builder names its folders by */
 #define MADE_LIMIT 16
 
-/* A text field; NULL where it is absent. */
-static const struct form_field *find(const struct form *form, const char *name)
+/* The first of that name and kind; NULL where it is absent. */
+static const struct form_field *find_any(const struct form *form, const char *name, bool is_file)
 {
 	for (size_t i = 0; i < form->count; i++)
-		if (!form->fields[i].is_file && strcmp(form->fields[i].name, name) == 0)
+		if (form->fields[i].is_file == is_file && strcmp(form->fields[i].name, name) == 0)
 			return &form->fields[i];
 	return NULL;
+}
+
+/* A text field. */
+static const struct form_field *find(const struct form *form, const char *name)
+{
+	return find_any(form, name, false);
+}
+
+/* As a text, else as a file of the context: curl -F dockerfile=@Dockerfile sends it so, and who
+ * sends a whole folder has it there. */
+static const struct form_field *find_dockerfile(const struct form *form)
+{
+	const struct form_field *field = find(form, "dockerfile");
+	if (!field)
+		field = find_any(form, "dockerfile", true);
+	return field ? field : find_any(form, "Dockerfile", true);
 }
 
 /* ---- fields ---- */
@@ -36,29 +52,21 @@ static bool check_fields(const struct form *form, struct error *err)
 		if (!is_known)
 			return error_set(
 				err, ERROR_UNKNOWN_FIELD, "unknown field '%.100s'", field->name);
-		if (!field->is_file && find(form, field->name) != field)
+		if (find_any(form, field->name, field->is_file) != field)
 			return error_set(
 				err, ERROR_INVALID, "'%.100s' is there twice", field->name);
 	}
 	return true;
 }
 
-static bool is_file_only(const struct form *form, const char *name)
-{
-	for (size_t i = 0; i < form->count; i++)
-		if (form->fields[i].is_file && strcmp(form->fields[i].name, name) == 0)
-			return true;
-	return false;
-}
-
 /* What PandaStack can start a template from, and we do not. */
 static bool check_kind(const struct form *form, struct error *err)
 {
-	if (find(form, "dockerfile"))
+	if (find_dockerfile(form))
 		return true;
-	const char *other = find(form, "image_ref")        ? "image_ref"
-			    : is_file_only(form, "rootfs") ? "rootfs"
-							   : NULL;
+	const char *other = find(form, "image_ref")          ? "image_ref"
+			    : find_any(form, "rootfs", true) ? "rootfs"
+							     : NULL;
 	if (!other)
 		return error_set(err, ERROR_INVALID, "'dockerfile' is missing");
 	error_set(err, ERROR_NOT_IMPLEMENTED, "a template cannot be made of '%s'", other);
@@ -226,7 +234,7 @@ bool build_request_read(struct build_request *request, const struct config *conf
 		!check_kind(form, err))
 		return false;
 	cleanup_free struct context_file *files = read_context(form, &context, err);
-	const struct form_field *text = find(form, "dockerfile");
+	const struct form_field *text = find_dockerfile(form);
 	json_t *recipe = files ? dockerfile_read(text->bytes, text->size, &context, err) : NULL;
 	if (recipe)
 		drop_unused(recipe, &context, files);

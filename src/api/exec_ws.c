@@ -207,8 +207,10 @@ static bool start_job(struct channel *channel, char **id, json_t *order, struct 
 
 static bool obey(struct channel *channel, json_t *order, char **id, struct error *err)
 {
+	static const char *const known[] = { "id", "cmd", "timeout_seconds", "cancel", NULL };
 	bool is_cancel = false;
-	if (!fields_bool(order, "cancel", &is_cancel, err))
+	if (!fields_check(order, known, NULL, err) ||
+		!fields_bool(order, "cancel", &is_cancel, err))
 		return false;
 	if (!is_cancel)
 		return start_job(channel, id, order, err);
@@ -219,12 +221,11 @@ static bool obey(struct channel *channel, json_t *order, char **id, struct error
 
 static void on_message(struct websocket *socket, bool is_text, const char *bytes, size_t size)
 {
-	static const char *const known[] = { "id", "cmd", "timeout_seconds", "cancel", NULL };
 	struct channel *channel = websocket_state(socket);
 	struct error err = { 0 };
 	if (!is_text)
-		return websocket_close(socket, WEBSOCKET_POLICY, "text messages only");
-	cleanup_json json_t *order = fields_parse(bytes, size, known, &err);
+		return websocket_close(socket, WEBSOCKET_UNSUPPORTED, "text messages only");
+	cleanup_json json_t *order = fields_parse_message(bytes, size, &err);
 	cleanup_free char *id = order ? read_id(order, &err) : NULL;
 	if (!id || !obey(channel, order, &id, &err))
 		send_error(channel, id, &err);

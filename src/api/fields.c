@@ -4,11 +4,10 @@
 #include <math.h>
 #include <string.h>
 
-static bool tell_syntax(const json_error_t *problem, struct error *err)
+static bool tell_syntax(const char *what, const json_error_t *problem, struct error *err)
 {
-	error_set(err, ERROR_INVALID,
-		"the body is not acceptable JSON at line %d, column %d: %.120s", problem->line,
-		problem->column, problem->text);
+	error_set(err, ERROR_INVALID, "the %s is not acceptable JSON at line %d, column %d: %.120s",
+		what, problem->line, problem->column, problem->text);
 	if (strstr(problem->text, "nvalid Unicode"))
 		return error_hint(err, "a text has half a surrogate pair; send whole characters");
 	if (strstr(problem->text, "duplicate"))
@@ -16,24 +15,35 @@ static bool tell_syntax(const json_error_t *problem, struct error *err)
 	return false;
 }
 
-json_t *fields_parse(const char *body, size_t size, const char *const *known, struct error *err)
+static json_t *parse(const char *what, const char *text, size_t size, struct error *err)
 {
 	json_error_t problem;
-	if (size == 0)
-		return json_object();
 	cleanup_json json_t *object =
-		json_loadb(body, size, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &problem);
+		json_loadb(text, size, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &problem);
 	if (!object) {
-		tell_syntax(&problem, err);
+		tell_syntax(what, &problem, err);
 		return NULL;
 	}
 	if (!json_is_object(object)) {
-		error_set(err, ERROR_INVALID, "the body must be a JSON object");
+		error_set(err, ERROR_INVALID, "the %s must be a JSON object", what);
 		return NULL;
 	}
-	if (!fields_check(object, known, NULL, err))
+	return json_incref(object);
+}
+
+json_t *fields_parse(const char *body, size_t size, const char *const *known, struct error *err)
+{
+	if (size == 0)
+		return json_object();
+	cleanup_json json_t *object = parse("body", body, size, err);
+	if (!object || !fields_check(object, known, NULL, err))
 		return NULL;
 	return json_incref(object);
+}
+
+json_t *fields_parse_message(const char *text, size_t size, struct error *err)
+{
+	return parse("message", text, size, err);
 }
 
 static bool is_known(const char *name, const char *const *known)

@@ -15,6 +15,9 @@
 /* An empty body is an empty object. `known` is a NULL-terminated list of the fields there are.
  * Returns an object that the caller owns; NULL and err. */
 json_t *fields_parse(const char *body, size_t size, const char *const *known, struct error *err);
+/* The same of a WebSocket's message; an empty one is none. fields_check() is still to be asked: who
+ * answers has to find out first what the message is about. */
+json_t *fields_parse_message(const char *text, size_t size, struct error *err);
 /* Of who takes no field: a body may be empty, or `{}`. */
 bool fields_none(const char *body, size_t size, struct error *err);
 /* Refuses what `known` does not name; `inside` is the object's own field name, NULL for the body.

@@ -35,6 +35,21 @@ static void what_is_no_plain_object_is_refused(void **state)
 	assert_refused("{\"t\": \"\xff\"}", ERROR_INVALID, "line 1");
 }
 
+static void a_message_is_named_so_and_its_fields_are_not_judged_yet(void **state)
+{
+	static const char good[] = "{\"x\": 1}", bad[] = "nonsense", list[] = "[]";
+	err = (struct error){ 0 };
+	json_t *order = fields_parse_message(good, strlen(good), &err);
+	assert_non_null(order);
+	assert_false(fields_check(order, known, NULL, &err));
+	json_decref(order);
+	assert_null(fields_parse_message(bad, strlen(bad), &err));
+	assert_non_null(strstr(err.message, "the message"));
+	assert_null(fields_parse_message(list, strlen(list), &err));
+	assert_non_null(strstr(err.message, "the message"));
+	assert_null(fields_parse_message("", 0, &err));
+}
+
 static void duplicates_and_unknown_fields_are_named(void **state)
 {
 	assert_refused("{\"n\": 1, \"n\": 2}", ERROR_INVALID, "uplicate");
@@ -115,6 +130,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_is_no_plain_object_is_refused),
+		cmocka_unit_test(a_message_is_named_so_and_its_fields_are_not_judged_yet),
 		cmocka_unit_test(duplicates_and_unknown_fields_are_named),
 		cmocka_unit_test(lone_surrogates_are_refused_with_their_place),
 		cmocka_unit_test(depth_is_bounded),

@@ -174,16 +174,18 @@ static void write_event_gap(struct writer *writer, uint64_t bytes, uint64_t plac
 static const struct follow_style event_style = { .write = write_event,
 	.write_gap = write_event_gap };
 
-/* The last `tail` of those after `since`. */
+/* The last `tail` of those after `since`; of a reader that comes back, with the address it had, those
+ * after what it has seen. */
 static bool read_since(const struct call *call, uint64_t *since, struct error *err)
 {
-	uint64_t tail = TAIL_LIMIT, next = call->sandbox->events->next_number;
+	const uint64_t none = UINT64_MAX;
+	uint64_t tail = TAIL_LIMIT, last = none, next = call->sandbox->events->next_number;
 	*since = 0;
-	if (!read_last_id(call, since, err) ||
+	if (!read_last_id(call, &last, err) ||
 		!query_number(call, "since", PLACE_LIMIT, since, err) ||
 		!query_number(call, "tail", TAIL_LIMIT, &tail, err))
 		return false;
-	*since = MAX(*since, next > tail ? next - tail - 1 : 0);
+	*since = last != none ? last : MAX(*since, next > tail ? next - tail - 1 : 0);
 	return true;
 }
 

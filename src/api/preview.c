@@ -150,7 +150,8 @@ bool preview_host_parse(const char *host, uint16_t *ret_port, struct sandbox_id 
 	size_t size = strcspn(host, ".:");
 	if (host[size] != '.' || size >= sizeof(label))
 		return false;
-	memcpy(label, host, size);
+	for (size_t i = 0; i < size; i++) /* a name's case says nothing */
+		label[i] = host[i] >= 'A' && host[i] <= 'Z' ? (char)(host[i] + 'a' - 'A') : host[i];
 	label[size] = '\0';
 	char *dash = strchr(label, '-');
 	if (!dash)

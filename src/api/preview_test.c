@@ -111,6 +111,7 @@ static void preview_hosts_are_told_from_others(void **state)
 	assert_true(is_host("3000-" ID ".localhost", 3000));
 	assert_true(is_host("65535-" ID ".127.0.0.1:8080", 65535));
 	assert_true(is_host("1-01234567-89ab-cdef-fedc-ba9876543210.example.com", 1));
+	assert_true(is_host("3000-0123456789ABCDEFfedcba9876543210.LocalHost", 3000));
 	assert_false(is_host("3000-" ID, 3000));
 	assert_false(is_host("3000-" ID ":8080", 3000));
 	assert_false(is_host("03000-" ID ".localhost", 3000));

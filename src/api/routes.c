@@ -20,8 +20,8 @@
 static void not_built(struct call *call)
 {
 	struct error err;
-	error_set(&err, ERROR_NOT_IMPLEMENTED, "%s %s is planned and not built yet",
-		call->route->method, call->route->pattern);
+	error_set(&err, ERROR_NOT_IMPLEMENTED, "%s %.150s is planned and not built yet",
+		http_request_method(call->request), http_request_path(call->request));
 	error_hint(&err, "GET /v1/capabilities says what this version can do");
 	answer_error(call, &err);
 }
@@ -166,10 +166,18 @@ static bool is_other_path(const struct route *first, const struct route *route)
 	return first && strcmp(first->pattern, route->pattern) != 0;
 }
 
+/* What can be got can be asked for its head: the server sends no body then. */
+static bool method_fits(const char *method, const struct route *route)
+{
+	return !*route->method || strcmp(method, route->method) == 0 ||
+	       (strcmp(method, "HEAD") == 0 && strcmp(route->method, "GET") == 0);
+}
+
 static void note_allowed(char *allowed, size_t size, const char *method)
 {
 	size_t used = strlen(allowed);
-	snprintf(allowed + used, size - used, "%s%s", used ? ", " : "", method);
+	snprintf(allowed + used, size - used, "%s%s%s", used ? ", " : "", method,
+		strcmp(method, "GET") == 0 ? ", HEAD" : "");
 }
 
 static bool find_route(struct call *call, char *allowed, size_t allowed_size, struct error *err)
@@ -179,14 +187,16 @@ static bool find_route(struct call *call, char *allowed, size_t allowed_size, st
 		if (is_other_path(call->route, &routes[i]) || !path_fits(call, routes[i].pattern))
 			continue;
 		call->route = &routes[i];
-		if (!*routes[i].method || strcmp(method, routes[i].method) == 0)
+		if (method_fits(method, &routes[i]))
 			return true;
 		note_allowed(allowed, allowed_size, routes[i].method);
 	}
 	call->route = NULL;
 	if (*allowed)
 		return error_set(err, ERROR_METHOD, "this path takes %s", allowed);
-	return error_set(err, ERROR_ROUTE_UNKNOWN, "no such path");
+	error_set(err, ERROR_ROUTE_UNKNOWN, "no such path: '%.150s'",
+		http_request_path(call->request));
+	return error_hint(err, "/docs of this daemon lists what there is");
 }
 
 /* ---- judging the head ---- */

@@ -78,23 +78,38 @@ void runs_get(struct call *call)
 
 /* ---- to follow, to cancel, to list ---- */
 
-/* Browsers come back with the id of the last event they got. */
-static bool read_place(const struct call *call, uint64_t *place, struct error *err)
+/* Browsers come back with the id of the last event they got, and the address they had. */
+static bool read_place(
+	const struct call *call, uint64_t *place, bool *ret_is_back, struct error *err)
 {
 	const char *last = http_request_header(call->request, "Last-Event-ID");
-	if (last && !query_parse_number(last, strlen(last), PLACE_LIMIT, place))
-		return error_set(err, ERROR_INVALID, "'Last-Event-ID' is none of a run's events");
-	return query_number(call, "offset", PLACE_LIMIT, place, err);
+	*ret_is_back = last;
+	if (!query_number(call, "offset", PLACE_LIMIT, place, err))
+		return false;
+	if (!last || query_parse_number(last, strlen(last), PLACE_LIMIT, place))
+		return true;
+	return error_set(err, ERROR_INVALID, "'Last-Event-ID' is none of a run's events");
+}
+
+/* Nothing will come any more. */
+static bool is_read_to_its_end(const struct run *run, uint64_t place)
+{
+	return run->ending && place >= run->journal->end_place;
 }
 
 void runs_stream(struct call *call)
 {
 	struct error err = { 0 };
 	uint64_t place = 0;
+	bool is_back;
 	struct run *run = find(call);
 	if (!run)
 		return;
-	if (!read_place(call, &place, &err) || !run_follow(run, call, place, &err))
+	if (!read_place(call, &place, &is_back, &err))
+		return answer_error(call, &err);
+	if (is_back && is_read_to_its_end(run, place))
+		return answer_empty(call, 204); /* a browser stops coming back then */
+	if (!run_follow(run, call, place, &err))
 		answer_error(call, &err);
 }
 

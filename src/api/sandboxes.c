@@ -137,7 +137,8 @@ static bool check_ignored(json_t *body, struct error *err)
 	if (volumes && !json_is_array(volumes))
 		return error_set(err, ERROR_INVALID, "'volumes' must be an array");
 	if (json_array_size(volumes) > 0)
-		return error_set(err, ERROR_NOT_IMPLEMENTED, "volumes are not built");
+		return error_set(
+			err, ERROR_NOT_IMPLEMENTED, "volumes are planned and not built yet");
 	if (json_object_get(body, "from_snapshot"))
 		return error_set(err, ERROR_NOT_IMPLEMENTED,
 			"starting from a snapshot is planned and not built yet");

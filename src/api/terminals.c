@@ -121,10 +121,11 @@ static bool resize_within(struct seat *seat, json_t *size, struct error *err)
 static bool obey(struct seat *seat, const char *text, size_t size, struct error *err)
 {
 	static const char *const known[] = { "resize", "stdin", "type", "rows", "cols", NULL };
-	cleanup_json json_t *order = fields_parse(text, size, known, err);
+	cleanup_json json_t *order = fields_parse_message(text, size, err);
 	const char *type_word = NULL, *typed = NULL;
 	size_t typed_size = 0;
-	if (!order || !fields_text(order, "type", &type_word, NULL, err) ||
+	if (!order || !fields_check(order, known, NULL, err) ||
+		!fields_text(order, "type", &type_word, NULL, err) ||
 		!fields_text(order, "stdin", &typed, &typed_size, err))
 		return false;
 	json_t *within = json_object_get(order, "resize");

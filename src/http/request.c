@@ -119,10 +119,10 @@ void request_on_completed(struct http_request *request, bool is_complete)
 	request->connection = NULL;
 	request->is_suspended = false;
 	ring_deinit(&request->ring);
-	if (!is_complete)
+	if (!is_complete || !request->is_finished) /* finished is not what has no body: HEAD */
 		request_lose(request);
-	else if (request->is_full && request->on_drain)
-		request->on_drain(request); /* of an answer without body: HEAD */
+	if (!request->is_finished && request->is_full && request->on_drain)
+		request->on_drain(request);
 	request_settle(request);
 }
 

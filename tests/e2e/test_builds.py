@@ -147,6 +147,21 @@ def test_a_line_that_cannot_be_built_is_named_with_what_to_do(daemon):
     assert "apt-get install" in answer.json()["hint"]
 
 
+@pytest.mark.parametrize("name", ["dockerfile", "Dockerfile"])
+def test_the_dockerfile_may_come_as_a_file(daemon, name):
+    """As curl -F dockerfile=@Dockerfile sends it, or with the whole folder that it lies in."""
+    files = {name: ("Dockerfile", b"FROM base\nRUN of-the-file\n"), "a.txt": ("a.txt", b"x")}
+    answer = ask(daemon, "POST", "/build", data={"name": "mine"}, files=files)
+    assert answer.status_code == 400 and "line 2: 'RUN of-the-file'" in answer.json()["error"]
+    answer = post(daemon, "FROM base\nRUN of-the-text\n", files=files)
+    assert answer.status_code == 400 and "line 2: 'RUN of-the-text'" in answer.json()["error"], "the text counts where there is one"
+
+
+def test_a_file_that_is_there_twice_is_refused(daemon):
+    answer = post(daemon, files=[("a/b.txt", ("b.txt", b"x")), ("a/b.txt", ("b.txt", b"y"))])
+    assert answer.status_code == 400 and answer.json()["error"] == "'a/b.txt' is there twice"
+
+
 @pytest.mark.parametrize("path", ["/etc/passwd", "../up", "a//b", "a/./b"])
 def test_files_with_odd_paths_are_refused(daemon, path):
     answer = post(daemon, files={path: (path, b"x")})

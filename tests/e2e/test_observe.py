@@ -213,6 +213,15 @@ def test_events_from_an_id_on_and_the_last_ones(api, box):
     assert events_of(api, box, tail=0) == [] and events_of(api, box, since=10**9) == []
 
 
+@pytest.mark.parametrize("began_with", ["", "since=1", "since=100000", "tail=1", "tail=0&since=2"])
+def test_a_browser_that_comes_back_misses_no_event(api, box, began_with):
+    """It sends the id of its last event, and still the address that it began with."""
+    for _ in range(3):
+        box.exec("true")
+    events = Events(api.get(f"/sandboxes/{box.id}/events?follow=1&{began_with}", headers={"Last-Event-ID": "2"}, stream=True))
+    assert [next(iter(events))[1]["id"] for _ in range(5)] == [3, 4, 5, 6, 7]
+
+
 def test_followed_events_end_with_the_sandboxs_own(api, box):
     events = Events(api.get(f"/sandboxes/{box.id}/events?follow=1&since=1", stream=True))
     box.exec("true")

@@ -42,6 +42,31 @@ def test_every_operation_says_how_it_is_answered(daemon):
             assert operation["security"] or path.startswith(("/healthz", "/version", "/openapi.json", "/docs", "/v1/p/")), path
 
 
+def schemas_in(part, at: str):
+    """Every schema below, with where it stands."""
+    if isinstance(part, list):
+        for index, item in enumerate(part):
+            yield from schemas_in(item, f"{at}/{index}")
+    elif isinstance(part, dict):
+        yield at, part
+        for name, item in part.items():
+            yield from schemas_in(item, f"{at}/{name}")
+
+
+def test_makers_of_clients_find_what_they_need(daemon):
+    """They leave out what holds an array of nothing said, a body without a schema, or two types that would get one name."""
+    document = get(daemon, "/openapi.json").json()
+    named = document["components"]["schemas"]
+    for at, schema in schemas_in(document, ""):
+        assert schema.get("type") != "array" or "items" in schema or "prefixItems" in schema, at
+        for media, about in schema.get("requestBody", {}).get("content", {}).items() if isinstance(schema.get("requestBody"), dict) else ():
+            assert "schema" in about or media == "*/*", at
+    for name, schema in named.items():
+        for field, about in schema.get("properties", {}).items():
+            made_up = name + "".join(word.capitalize() for word in field.split("_"))
+            assert "$ref" in about or made_up not in named, f"{made_up} is a type, and what '{field}' of {name} would be called"
+
+
 def examples(document: dict):
     for path, item in document["paths"].items():
         for method, operation in item.items():
@@ -183,7 +208,7 @@ def test_the_size_of_a_terminal_is_a_number_and_nothing_else(boxes, query):
     assert answer.status_code == 400 and answer.json()["code"] == "request.invalid"
 
 
-@pytest.mark.parametrize("path, methods", [("/v1/templates/builds", {"GET"}), ("/v1/templates/base", {"GET", "DELETE"}), ("/v1/sandboxes", {"GET", "POST"})])
+@pytest.mark.parametrize("path, methods", [("/v1/templates/builds", {"GET", "HEAD"}), ("/v1/templates/base", {"GET", "HEAD", "DELETE"}), ("/v1/sandboxes", {"GET", "HEAD", "POST"}), ("/v1/sandboxes/{id}/pause", {"POST"})])
 def test_allow_names_the_methods_of_that_very_path(api, daemon, path, methods):
     answer = api.request("OPTIONS", path.removeprefix("/v1"))
     assert answer.status_code == 405

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import re
 import socket
+from urllib.parse import unquote
 
 import pytest
 import requests
 from boxes import boxes  # noqa: F401
+from daemon import wait_until
 
 
 def check_envelope(answer: requests.Response, status: int, code: str | None = None) -> dict:
@@ -133,6 +135,63 @@ def test_json_with_a_charset_is_json(api):
 def test_methods_that_do_not_exist_name_those_that_do(api):
     answer = api.put("/sandboxes")
     assert answer.status_code == 405 and {"GET", "POST"} <= {m.strip() for m in answer.headers["Allow"].split(",")}
+
+
+def heads(box) -> list[str]:
+    with_sandbox = ["", "/lifecycle", "/logs", "/logs?follow=1", "/events", "/events?follow=1", "/ports", "/runs", "/repl/sessions", "/fs?path=/etc/passwd",
+                    "/fs/stat?path=/", "/fs/dir?path=/", "/metrics"]  # fmt: skip
+    return [f"/v1/sandboxes/{box.id}{path}" for path in with_sandbox] + [
+        "/healthz", "/version", "/openapi.json", "/docs", "/metrics", "/v1/me", "/v1/me/tokens", "/v1/templates", "/v1/sandboxes", "/v1/capabilities",
+    ]  # fmt: skip
+
+
+def test_what_can_be_got_can_be_asked_for_its_head(boxes, daemon, api):
+    box = boxes()
+    for path in heads(box):
+        head = api.head(f"{daemon.url}{path}")
+        assert (head.status_code, head.content) == (200, b""), path
+        if "follow" not in path:
+            whole = api.get(f"{daemon.url}{path}")
+            assert head.headers["Content-Type"] == whole.headers["Content-Type"], path
+    assert api.head(f"{daemon.url}/v1/sandboxes/{box.id}/fs?path=/etc/passwd").headers["Content-Length"] == str(len(whole_file(box)))
+    assert api.head(f"{daemon.url}/v1/sandboxes/{box.id}/fs?path=/nowhere").status_code == 404
+    assert api.head(f"{daemon.url}/v1/sandboxes/{box.id}/exec/ws").status_code == 426
+    assert requests.head(f"{daemon.url}/v1/me", timeout=20).status_code == 401
+    assert api.head(f"{daemon.url}/v1/sandboxes/{box.id}/pause").status_code == 405
+
+
+def whole_file(box) -> bytes:
+    return box.send("GET", "/fs", params={"path": "/etc/passwd"}).content
+
+
+def test_a_head_leaves_nothing_under_way(boxes, daemon, api):
+    """Streams that have no end, and files too large for any buffer: nobody will read their bodies."""
+    box = boxes()
+    box.shell("head -c 20000000 /dev/zero > /tmp/large")
+    for path in ["/logs?follow=1", "/events?follow=1", "/fs?path=/tmp/large"] * 10:
+        assert api.head(f"{daemon.url}/v1/sandboxes/{box.id}{path}").status_code == 200
+
+    def under_way() -> int:
+        text = api.get(f"{daemon.url}/metrics").text
+        return int(re.search(r"(?m)^sandglass_requests_under_way (\d+)$", text)[1])
+
+    wait_until(lambda: under_way() == 1, 10, "only the question itself is under way")
+
+
+@pytest.mark.parametrize("method, path", [("GET", "/v1/snapshots/abc"), ("POST", "/v1/volumes"), ("DELETE", "/v1/volumes/data"), ("POST", "/v1/sandboxes/{id}/fork")])
+def test_what_is_not_built_yet_is_named_as_it_was_asked_for(boxes, daemon, method, path):
+    box = boxes()
+    asked = path.format(id=box.id)
+    answer = box.session.request(method, f"{daemon.url}{asked}", timeout=20)
+    check_envelope(answer, 501, "not_implemented")
+    assert answer.json()["error"].startswith(f"{method} {asked} ")
+
+
+def test_a_path_that_is_none_is_named(api, daemon):
+    for path in ("/v1/functions", "/v1/healthz", "/", "/v1/a%20%C3%A4%22%0a", "/v1/" + "x" * 3000):
+        answer = api.get(f"{daemon.url}{path}")
+        check_envelope(answer, 404, "request.route_unknown")
+        assert unquote(path)[:100] in answer.json()["error"] and len(answer.text) < 700
 
 
 def test_a_body_that_is_too_large_is_drained_and_refused(api):

@@ -194,6 +194,33 @@ def test_last_event_id_counts_as_offset(stream, api):
     assert [name for name, _ in again] == ["run", "result", "end"]
 
 
+def test_a_browser_that_comes_back_gets_nothing_twice(stream, api):
+    """It sends the id of its last event, and still the address that it began with."""
+    events = stream("print('a', end='')\n1")
+    run_id = events.until("stdout")[0][1]["id"]
+    place = events.id
+    list(events)
+    again = Events(api.get(f"/runs/{run_id}/stream?offset=0", headers={"Last-Event-ID": str(place)}, stream=True))
+    assert [name for name, _ in again] == ["run", "result", "end"]
+
+
+def test_a_browser_that_has_seen_the_end_is_told_to_stay_away(stream, api):
+    events = stream("1")
+    run_id = events.until("end")[0][1]["id"]
+    last = {"Last-Event-ID": str(events.id)}
+    answer = api.get(f"/runs/{run_id}/stream", headers=last)
+    assert (answer.status_code, answer.content) == (204, b"")
+    assert api.get(f"/runs/{run_id}/stream?offset={events.id}").status_code == 200, "who asks for a place is answered"
+
+
+def test_a_browser_that_comes_back_early_waits_for_the_rest(api, session):
+    run_id = api.post(f"{session}/run", json={"code": "import time; print('a', end=''); time.sleep(1)", "detach": True}).json()["run_id"]
+    events = Events(api.get(f"/runs/{run_id}/stream", stream=True))
+    events.until("stdout")
+    again = Events(api.get(f"/runs/{run_id}/stream", headers={"Last-Event-ID": str(events.id)}, stream=True))
+    assert [name for name, _ in again] == ["run", "end"]
+
+
 # ---- reading ----
 
 

@@ -439,8 +439,15 @@ def test_a_wrong_order_is_answered_and_the_socket_goes_on(channel, message, word
     channel.send(message)
     answer = channel.receive_json()
     assert word.lower() in answer["error"].lower() and answer["code"]
+    if isinstance(message, dict) and message.get("id") == 1:
+        assert answer["id"] == 1, "who waits for that command learns that it will never run"
     channel.send({"id": 9, "cmd": "true"})
     assert channel.receive_json() == {"id": 9, "exit": 0}
+
+
+def test_a_message_that_is_no_text_closes_with_1003(channel):
+    channel.send(json.dumps({"id": 1, "cmd": "true"}).encode())
+    assert channel.receive() == 1003
 
 
 def test_an_id_in_use_and_too_many_commands_are_refused(channel):

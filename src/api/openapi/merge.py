@@ -214,11 +214,15 @@ def parameters_of(names: list[str], parameters: dict) -> list[dict]:
     return [{"$ref": f"#/components/parameters/{name}"} for name in names]
 
 
+# Makers of clients leave out an operation whose body has no schema.
+BARE_BODIES = {"application/octet-stream": {"type": "string", "format": "binary"}}
+
+
 def body_of(about: dict, schemas: dict) -> dict:
     types = about.get("body_types", [about.get("body_type", "application/json")])
     schema = {"$ref": reference(about["body"], schemas)} if "body" in about else {}
-    shown: dict = {"schema": schema} if schema else {}
-    return {"required": about.get("body_required", False), "content": {media: shown for media in types}}
+    content = {media: schema or BARE_BODIES.get(media) for media in types}
+    return {"required": about.get("body_required", False), "content": {media: {"schema": shown} if shown else {} for media, shown in content.items()}}
 
 
 def security_of(route: Route) -> list[dict]:
