@@ -81,12 +81,3 @@ bool process_exec(int program_fd, char *const arguments[], struct error *err)
 	syscall(SYS_execveat, program_fd, "", arguments, nothing, AT_EMPTY_PATH);
 	return error_from_os(err, errno, "cannot execute '%s'", arguments[0]);
 }
-
-bool process_die_with_parent(pid_t parent, struct error *err)
-{
-	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0)
-		return error_from_os(err, errno, "cannot bind the life to the parent's");
-	if (getppid() != parent)
-		return error_set(err, ERROR_INTERNAL, "the parent has ended already");
-	return true;
-}
