@@ -128,14 +128,12 @@ int ps_command(int argc, char **argv)
 	const struct option_spec specs[] = { OPTION_STATE(&ps.state), OPTION_JSON(&ps.is_json),
 		{ "quiet", 'q', OPTION_FLAG, &ps.is_quiet },
 		{ "full-ids", 0, OPTION_FLAG, &ps.has_full_ids } };
-	int first = options_parse("ps", argc, argv, specs, ARRAY_SIZE(specs), false);
+	int first = options_parse("ps", argc, argv, specs, ARRAY_SIZE(specs), 0);
 	struct daemon daemon;
 	struct survey survey;
 	struct error err = { 0 };
 	if (first < 0)
 		return EXIT_MISUSED;
-	if (first < argc)
-		return command_misused("ps", "'%s' is one argument too many", argv[first]);
 	if (!daemon_open(&daemon, ps.state, &err) ||
 		!survey_take(&survey, &daemon, !ps.is_quiet, &err)) {
 		daemon_close(&daemon);

@@ -280,12 +280,10 @@ int top_command(int argc, char **argv)
 	const struct option_spec specs[] = { OPTION_STATE(&top.state), OPTION_JSON(&top.is_json),
 		{ "once", 0, OPTION_FLAG, &top.is_once },
 		{ "interval", 'i', OPTION_NUMBER, &top.interval_s, 1, LONGEST_INTERVAL_S } };
-	int first = options_parse("top", argc, argv, specs, ARRAY_SIZE(specs), false);
+	int first = options_parse("top", argc, argv, specs, ARRAY_SIZE(specs), 0);
 	struct error err = { 0 };
 	if (first < 0)
 		return EXIT_MISUSED;
-	if (first < argc)
-		return command_misused("top", "'%s' is one argument too many", argv[first]);
 	bool is_good = daemon_open(&top.daemon, top.state, &err) &&
 		       daemon_hold_signals(&top.daemon, true, &err) && watch_on_screen(&top, &err);
 	daemon_close(&top.daemon);
