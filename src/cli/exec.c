@@ -11,11 +11,10 @@
 #include "cli/shell_text.h"
 #include "cli/terminal.h"
 
-#include "base/fd.h"
-
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #define LONGEST_S 86400
 #define SILENCE_S 60L                /* the daemon says something every 10 s */
@@ -38,10 +37,7 @@ struct exec {
 
 static size_t read_input(void *data, char *bytes, size_t size)
 {
-	ssize_t n;
-	do
-		n = read(STDIN_FILENO, bytes, size);
-	while (n < 0 && errno == EINTR);
+	ssize_t n = TEMP_FAILURE_RETRY(read(STDIN_FILENO, bytes, size));
 	return n < 0 ? HTTP_NO_BYTES : (size_t)n;
 }
 

@@ -79,9 +79,7 @@ static bool read_stdin(struct buf *code, struct error *err)
 {
 	for (;;) {
 		char chunk[65536];
-		ssize_t n = read(STDIN_FILENO, chunk, sizeof(chunk));
-		if (n < 0 && errno == EINTR)
-			continue;
+		ssize_t n = TEMP_FAILURE_RETRY(read(STDIN_FILENO, chunk, sizeof(chunk)));
 		if (n < 0)
 			return error_from_os(err, errno, "cannot read standard input");
 		if (n == 0)
