@@ -10,6 +10,7 @@ static const struct probe_command *const tables[] = {
 	namespace_commands,
 	mount_commands,
 	credential_commands,
+	filter_commands,
 	process_commands,
 	socket_commands,
 	file_commands,

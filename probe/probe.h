@@ -28,6 +28,7 @@ extern const struct probe_command syscall_commands[];
 extern const struct probe_command namespace_commands[];
 extern const struct probe_command mount_commands[];
 extern const struct probe_command credential_commands[];
+extern const struct probe_command filter_commands[];
 extern const struct probe_command process_commands[];
 extern const struct probe_command socket_commands[];
 extern const struct probe_command file_commands[];

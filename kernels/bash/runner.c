@@ -104,9 +104,7 @@ static uint32_t receive_cell(const struct runner *runner)
 		fail("cannot empty the cell's file");
 	for (;;) {
 		struct frame_header header;
-		ssize_t size = recv(SOCKET, packet, sizeof(packet), 0);
-		if (size < 0 && errno == EINTR)
-			continue;
+		ssize_t size = TEMP_FAILURE_RETRY(recv(SOCKET, packet, sizeof(packet), 0));
 		if (size <= 0)
 			_exit(0);
 		if ((size_t)size < sizeof(header))

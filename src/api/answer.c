@@ -2,9 +2,9 @@
 #include "api/answer.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #define SLICE ((size_t)64 * 1024)
+#define CLIENT_GONE 499 /* no status of the standard says so */
 
 static void send_rest(struct http_request *request)
 {
@@ -65,6 +65,14 @@ void answer_empty(struct call *call, unsigned status)
 {
 	call->is_answered = true;
 	http_reply(call->request, status, NULL, NULL, 0);
+}
+
+void answer_gone(struct call *call)
+{
+	if (!call->is_padded)
+		return answer_empty(call, CLIENT_GONE);
+	call->is_answered = true;
+	http_stream_end(call->request);
 }
 
 void answer_write_error(const struct call *call, const struct error *err, struct writer *writer)

@@ -11,6 +11,8 @@ void answer_json(struct call *call, unsigned status, struct writer *writer);
 /* The same for what is no JSON. */
 void answer_text(struct call *call, unsigned status, const char *type, const struct buf *text);
 void answer_empty(struct call *call, unsigned status);
+/* The client hung up: ends what was begun, or answers what nobody sees. */
+void answer_gone(struct call *call);
 /* {"error", "code", "hint"?, "request_id"} with the code's status. */
 void answer_error(struct call *call, const struct error *err);
 /* Writes the envelope's fields into an open object, for errors that carry more. */

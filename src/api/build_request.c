@@ -5,7 +5,6 @@
 #include "base/fd.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -204,10 +203,7 @@ static bool write_all(int fd, json_t *recipe, const struct context *context)
 	bool is_written = head && fd_write_all(fd, head, strlen(head)) && fd_write_all(fd, "\n", 1);
 	for (size_t i = 0; is_written && i < context->count; i++)
 		is_written = fd_write_all(fd, context->files[i].bytes, context->files[i].size);
-	return is_written &&
-	       fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) ==
-		       0 &&
-	       lseek(fd, 0, SEEK_SET) == 0;
+	return is_written && fd_seal(fd);
 }
 
 static bool pack(struct build_request *request, json_t *recipe, const struct context *context,

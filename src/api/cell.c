@@ -112,11 +112,7 @@ static void on_gone(struct call *call)
 {
 	struct cell *cell = call->state;
 	cell->call = NULL;
-	call->is_answered = true;
-	if (call->is_padded)
-		http_stream_end(call->request);
-	else
-		answer_empty(call, 499);
+	answer_gone(call);
 	cell_abandon(cell);
 }
 

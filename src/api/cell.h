@@ -10,7 +10,6 @@
 
 #include <jansson.h>
 
-#define CELL_DEFAULT_MS 28000
 #define CELL_LIMIT_MS 86400000
 
 struct session;

@@ -26,18 +26,16 @@
 #define READS_A_TURN 8
 #define COMMAND_SHOWN 256 /* bytes of its text in an event */
 
+const char *const command_streams[2] = { "stdout", "stderr" };
+
 /* ---- starting ---- */
 
-bool command_read_body(struct call *call, uint32_t *limit_ms, json_t **ret_body,
-	const char **ret_text, size_t *ret_size, struct error *err)
+bool command_read(json_t *order, uint32_t *limit_ms, const char **ret_text, size_t *ret_size,
+	struct error *err)
 {
-	static const char *const known[] = { "cmd", "timeout_seconds", NULL };
 	int64_t limit = *limit_ms;
-	size_t size;
-	const char *text = http_request_body(call->request, &size);
 	*ret_text = NULL;
-	*ret_body = fields_parse(text, size, known, err);
-	if (!*ret_body || !fields_text(*ret_body, "cmd", ret_text, ret_size, err))
+	if (!fields_text(order, "cmd", ret_text, ret_size, err))
 		return false;
 	if (!*ret_text || *ret_size == 0)
 		return error_set(err, ERROR_INVALID, "'cmd' is empty");
@@ -45,23 +43,30 @@ bool command_read_body(struct call *call, uint32_t *limit_ms, json_t **ret_body,
 		return error_set(err, ERROR_TOO_LARGE, "'cmd' is larger than 1 MiB");
 	if (memchr(*ret_text, '\0', *ret_size))
 		return error_set(err, ERROR_INVALID, "'cmd' must not hold a NUL");
-	if (!fields_scaled(*ret_body, "timeout_seconds", COMMAND_LIMIT_S, 1000, &limit, err))
+	if (!fields_scaled(order, "timeout_seconds", COMMAND_LIMIT_S, 1000, &limit, err))
 		return false;
 	*limit_ms = (uint32_t)limit;
 	return true;
+}
+
+bool command_read_body(struct call *call, uint32_t *limit_ms, json_t **ret_body,
+	const char **ret_text, size_t *ret_size, struct error *err)
+{
+	static const char *const known[] = { "cmd", "timeout_seconds", NULL };
+	size_t size;
+	const char *text = http_request_body(call->request, &size);
+	*ret_body = fields_parse(text, size, known, err);
+	return *ret_body && command_read(*ret_body, limit_ms, ret_text, ret_size, err);
 }
 
 /* The text in a memfd that nobody can change any more; -1 and err. */
 static int seal_text(const char *text, size_t size, struct error *err)
 {
 	cleanup_close int fd = memfd_create("command", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	if (fd < 0 || !fd_write_all(fd, text, size) ||
-		fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL) <
-			0) {
+	if (fd < 0 || !fd_write_all(fd, text, size) || !fd_seal(fd)) {
 		error_from_os(err, errno, "cannot hand over the command");
 		return -1;
 	}
-	lseek(fd, 0, SEEK_SET);
 	return fd_take(&fd);
 }
 
@@ -235,18 +240,12 @@ struct command *command_start(struct sandbox *sandbox, const char *text, size_t 
 	return command;
 }
 
-static void close_source(struct loop_source *source)
-{
-	loop_forget(source);
-	fd_close(&source->fd);
-}
-
 static void let_go(struct command *command)
 {
 	loop_timer_stop(&command->patience);
-	close_source(&command->answer);
-	close_source(&command->streams[0].source);
-	close_source(&command->streams[1].source);
+	loop_close(&command->answer);
+	loop_close(&command->streams[0].source);
+	loop_close(&command->streams[1].source);
 }
 
 static void end(struct command *command, enum command_end how)
@@ -286,14 +285,11 @@ static bool read_once(struct command *command, unsigned which)
 	struct loop_source *source = &command->streams[which].source;
 	if (source->fd < 0 || command->is_paused)
 		return false;
-	ssize_t n;
-	do
-		n = read(source->fd, command->api->frame, READ_SIZE);
-	while (n < 0 && errno == EINTR);
+	ssize_t n = TEMP_FAILURE_RETRY(read(source->fd, command->api->frame, READ_SIZE));
 	if (n < 0 && errno == EAGAIN)
 		return false;
 	if (n <= 0) {
-		close_source(source);
+		loop_close(source);
 		return false;
 	}
 	command->api->stats.output_bytes[which] += (size_t)n;
@@ -361,13 +357,11 @@ void command_resume(struct command *command)
 static void on_answer(struct loop_source *source, uint32_t events)
 {
 	struct command *command = CONTAINER_OF(source, struct command, answer);
-	ssize_t n;
-	do
-		n = recv(source->fd, &command->result, sizeof(command->result), MSG_DONTWAIT);
-	while (n < 0 && errno == EINTR);
+	ssize_t n = TEMP_FAILURE_RETRY(
+		recv(source->fd, &command->result, sizeof(command->result), MSG_DONTWAIT));
 	if (n < 0 && errno == EAGAIN)
 		return;
-	close_source(source);
+	loop_close(source);
 	if (n != (ssize_t)sizeof(command->result))
 		return end(command, COMMAND_LOST);
 	command->has_result = true;

@@ -31,6 +31,8 @@ struct command_owner {
 	void (*on_end)(struct command *command, enum command_end end);
 };
 
+extern const char *const command_streams[2]; /* "stdout", "stderr" */
+
 struct command_stream {
 	struct command *command;   /* owner of this */
 	struct loop_source source; /* its descriptor is owned; -1: at its end */
@@ -55,7 +57,11 @@ struct command {
 	struct loop_timer patience;
 };
 
-/* Reads "cmd" and "timeout_seconds"; `limit_ms` holds the default. */
+/* What a command is asked for with: "cmd", which stays the object's, and "timeout_seconds";
+ * `limit_ms` holds the default. */
+bool command_read(json_t *order, uint32_t *limit_ms, const char **ret_text, size_t *ret_size,
+	struct error *err);
+/* The same of a request's body, which is the caller's then, also on failure. */
 bool command_read_body(struct call *call, uint32_t *limit_ms, json_t **ret_body,
 	const char **ret_text, size_t *ret_size, struct error *err);
 /* NULL and err: nothing was started. */

@@ -42,15 +42,7 @@ static bool store_rows(struct creation *creation, struct error *err)
 {
 	const struct sandbox *sandbox = creation->sandbox;
 	struct store *store = creation->api->store;
-	struct sandbox_row row = { .id = sandbox->id,
-		.metadata = sandbox->metadata,
-		.ttl_seconds = sandbox->ttl_seconds,
-		.created_ms = sandbox->created_ms,
-		.is_persistent = sandbox->is_persistent,
-		.limits = sandbox->limits,
-		.cell_seconds = sandbox->cell_seconds };
-	memcpy(row.owner, sandbox->owner, sizeof(row.owner));
-	memcpy(row.template_name, sandbox->template_name, sizeof(row.template_name));
+	struct sandbox_row row = sandbox_to_row(sandbox);
 	if (!creation->has_key)
 		return sandbox_row_insert(store, &row, err);
 	struct idempotency_row repeat = { .sandbox = sandbox->id,

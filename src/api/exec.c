@@ -42,8 +42,6 @@ static void exec_free(struct exec *exec)
 	free(exec);
 }
 
-static const char *const stream_names[] = { "stdout", "stderr" };
-
 static void write_truncated(const struct exec *exec, struct writer *writer)
 {
 	if (!output_is_cut(&exec->streams[0]) && !output_is_cut(&exec->streams[1]))
@@ -52,7 +50,7 @@ static void write_truncated(const struct exec *exec, struct writer *writer)
 	for (unsigned i = 0; i < 2; i++) {
 		if (!output_is_cut(&exec->streams[i]))
 			continue;
-		writer_open(writer, stream_names[i], '{');
+		writer_open(writer, command_streams[i], '{');
 		writer_int(writer, "kept", (int64_t)output_kept(&exec->streams[i]));
 		writer_int(writer, "total", (int64_t)exec->streams[i].total);
 		writer_close(writer, '}');
@@ -114,7 +112,7 @@ static void write_body(
 		answer_write_error(exec->call, problem, writer);
 	for (unsigned i = 0; i < 2; i++) {
 		output_finish(&exec->streams[i]);
-		output_write(&exec->streams[i], writer, stream_names[i]);
+		output_write(&exec->streams[i], writer, command_streams[i]);
 	}
 	writer_int(writer, "exit_code", exit_code(command, problem));
 	writer_int(writer, "duration_ms", (clock_monotonic_us() - command->begun_us + 999) / 1000);
@@ -189,11 +187,7 @@ static const struct command_owner owner = { .on_output = on_output, .on_end = on
 static void on_gone(struct call *call)
 {
 	struct exec *exec = call->state;
-	call->is_answered = true;
-	if (call->is_padded)
-		http_stream_end(call->request);
-	else
-		answer_empty(call, 499);
+	answer_gone(call);
 	exec_free(exec);
 }
 

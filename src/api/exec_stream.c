@@ -52,11 +52,9 @@ static bool send_event(struct streaming *streaming, struct writer *writer)
 	return is_sent;
 }
 
-static const char *const stream_names[] = { "stdout", "stderr" };
-
 static bool send_chunk(struct streaming *streaming, unsigned stream, const char *bytes, size_t size)
 {
-	struct writer writer = begin_event(stream_names[stream]);
+	struct writer writer = begin_event(command_streams[stream]);
 	if (!writer_part(&writer, "chunk", &streaming->states[stream], bytes, size)) {
 		writer_deinit(&writer);
 		return true;
@@ -70,7 +68,7 @@ static void send_broken_ends(struct streaming *streaming)
 	for (unsigned stream = 0; stream < 2; stream++) {
 		if (streaming->states[stream].left == 0)
 			continue;
-		struct writer writer = begin_event(stream_names[stream]);
+		struct writer writer = begin_event(command_streams[stream]);
 		writer_string_begin(&writer, "chunk");
 		writer_string_end(&writer, &streaming->states[stream]);
 		send_event(streaming, &writer);

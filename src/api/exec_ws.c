@@ -17,7 +17,6 @@
 #define DEFAULT_MS 900000
 #define JOBS 32
 #define ID_LIMIT 128
-#define TEXT_LIMIT ((size_t)1 << 20)
 
 struct channel {
 	struct websocket *socket; /* owned */
@@ -36,8 +35,6 @@ struct job {
 	char *id;                /* owned: JSON text */
 	struct utf8 states[2];
 };
-
-static const char *const stream_names[] = { "stdout", "stderr" };
 
 static void job_free(struct job *job)
 {
@@ -82,7 +79,7 @@ static bool on_output(struct command *command, unsigned stream, const char *byte
 {
 	struct job *job = command->state;
 	struct writer writer = begin_message(job->id);
-	writer_text(&writer, "stream", stream_names[stream]);
+	writer_text(&writer, "stream", command_streams[stream]);
 	if (!writer_part(&writer, "data", &job->states[stream], bytes, size)) {
 		writer_deinit(&writer);
 		return true;
@@ -97,7 +94,7 @@ static void send_broken_ends(struct job *job)
 		if (job->states[stream].left == 0)
 			continue;
 		struct writer writer = begin_message(job->id);
-		writer_text(&writer, "stream", stream_names[stream]);
+		writer_text(&writer, "stream", command_streams[stream]);
 		writer_string_begin(&writer, "data");
 		writer_string_end(&writer, &job->states[stream]);
 		send_message(job->channel, &writer);
@@ -156,22 +153,6 @@ static bool cancel(struct channel *channel, const char *id, struct error *err)
 	return false; /* told like an error: the command's last message */
 }
 
-static bool read_command(
-	json_t *order, const char **text, size_t *size, uint32_t *limit_ms, struct error *err)
-{
-	int64_t limit = DEFAULT_MS;
-	*text = NULL;
-	if (!fields_text(order, "cmd", text, size, err) ||
-		!fields_scaled(order, "timeout_seconds", COMMAND_LIMIT_S, 1000, &limit, err))
-		return false;
-	if (!*text || *size == 0)
-		return error_set(err, ERROR_INVALID, "'cmd' is empty");
-	if (*size > TEXT_LIMIT || memchr(*text, '\0', *size))
-		return error_set(err, ERROR_INVALID, "'cmd' is larger than 1 MiB, or holds a NUL");
-	*limit_ms = (uint32_t)limit;
-	return true;
-}
-
 static bool start_job(struct channel *channel, char **id, json_t *order, struct error *err)
 {
 	const char *text;
@@ -180,7 +161,7 @@ static bool start_job(struct channel *channel, char **id, json_t *order, struct 
 	struct sandbox *sandbox = sandbox_find(channel->api, channel->sandbox, channel->owner);
 	if (!auth_is_valid(&channel->api->keys, channel->key))
 		return error_set(err, ERROR_UNAUTHORIZED, "the key was revoked or has expired");
-	if (!read_command(order, &text, &size, &limit_ms, err))
+	if (!command_read(order, &limit_ms, &text, &size, err))
 		return false;
 	if (!sandbox)
 		return error_set(err, ERROR_SANDBOX_NOT_FOUND, "sandbox not found");

@@ -1,6 +1,8 @@
 /* See form.h. No preamble, no nested parts, no transfer encodings: no client sends them. */
 #include "api/form.h"
 
+#include "base/id.h"
+
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,15 +36,6 @@ static struct form_field *add(struct form *form, size_t name_size, struct error 
 
 /* ---- urlencoded ---- */
 
-static int hex(char digit)
-{
-	const char *digits = "0123456789abcdef";
-	const char *found = digit ? strchr(digits, digit | 0x20) : NULL;
-	if (digit >= '0' && digit <= '9')
-		return digit - '0';
-	return found && found - digits > 9 ? (int)(found - digits) : -1;
-}
-
 /* Decodes into `to`, which has room; returns the size, or SIZE_MAX for a broken escape. */
 static size_t decode(const char *from, size_t size, char *to)
 {
@@ -50,9 +43,10 @@ static size_t decode(const char *from, size_t size, char *to)
 	for (size_t i = 0; i < size; i++) {
 		char character = from[i] == '+' ? ' ' : from[i];
 		if (character == '%') {
-			if (i + 2 >= size || hex(from[i + 1]) < 0 || hex(from[i + 2]) < 0)
+			if (i + 2 >= size || hex_digit(from[i + 1]) < 0 ||
+				hex_digit(from[i + 2]) < 0)
 				return SIZE_MAX;
-			character = (char)(hex(from[i + 1]) * 16 + hex(from[i + 2]));
+			character = (char)(hex_digit(from[i + 1]) * 16 + hex_digit(from[i + 2]));
 			i += 2;
 		}
 		to[used++] = character;

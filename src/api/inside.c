@@ -126,6 +126,20 @@ bool inside_pair(int type, int ret_ends[2], struct error *err)
 	return true;
 }
 
+bool inside_ask_watched(struct sandbox *sandbox, struct inside_request *request,
+	struct loop_source *source, loop_on_ready on_answer, struct error *err)
+{
+	int pair[2];
+	source->fd = -1;
+	if (!inside_pair(SOCK_SEQPACKET, pair, err))
+		return false;
+	bool is_asked = inside_ask(sandbox, request, &pair[1], 1, err) &&
+			loop_watch(&sandbox->api->loop, source, pair[0], EPOLLIN, on_answer, err);
+	source->fd = pair[0];
+	close(pair[1]);
+	return is_asked;
+}
+
 /* Init is ours; yet what comes out of a sandbox is looked at before it is used. */
 static bool is_of_kind(int fd, enum inside_gift_kind kind)
 {

@@ -16,6 +16,10 @@ void inside_sweep(struct sandbox *sandbox, uint32_t session);
 /* A connected pair: [0] is ours and does not block, [1] goes along. `type`: SOCK_STREAM,
  * SOCK_SEQPACKET. */
 bool inside_pair(int type, int ret_ends[2], struct error *err);
+/* Asks for something whose answer comes in packets on a socket of its own, and watches that:
+ * `source` holds its descriptor from then on, also on failure (-1: there is none). */
+bool inside_ask_watched(struct sandbox *sandbox, struct inside_request *request,
+	struct loop_source *source, loop_on_ready on_answer, struct error *err);
 /* A descriptor that init made, or why there is none. */
 struct inside_gift {
 	int fd;       /* the receiver's; -1 */

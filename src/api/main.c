@@ -21,7 +21,6 @@
 #include <malloc.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/resource.h>
 
 #define STREAM_LIMIT ((size_t)1 << 20)
 #define HELD_LIMIT ((uint64_t)256 << 20)
@@ -54,12 +53,7 @@ void api_return_descriptors(struct api *api, unsigned count)
 /* Most of them are for sandboxes; connections and our own have their share beforehand. */
 static unsigned share_descriptors(struct api *api)
 {
-	struct rlimit limit;
-	if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
-		limit = (struct rlimit){ 1024, 1024 };
-	limit.rlim_cur = limit.rlim_max;
-	setrlimit(RLIMIT_NOFILE, &limit);
-	unsigned all = (unsigned)MIN(limit.rlim_max, (rlim_t)1 << 20);
+	unsigned all = (unsigned)MIN(fd_raise_limit(), (size_t)1 << 20);
 	unsigned connections = MIN(CONNECTIONS, all / 4);
 	unsigned usable = (unsigned)((uint64_t)all * 85 / 100);
 	unsigned reserved = connections + OWN_DESCRIPTORS;

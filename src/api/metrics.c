@@ -12,7 +12,6 @@
 #include "base/clock.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #define ANSWER_MS 5000
 #define SAMPLE_MS 200
@@ -49,7 +48,7 @@ static void on_sandbox_end(struct guest *guest, const struct error *why)
 static void on_gone(struct call *call)
 {
 	measuring_end(call->state);
-	answer_empty(call, 499);
+	answer_gone(call);
 }
 
 static void write_number(struct writer *writer, const char *key, double value)

@@ -10,7 +10,6 @@
 #include "api/inside.h"
 #include "api/preview.h"
 #include "api/routes.h"
-#include "base/fd.h"
 
 #include <string.h>
 #include <sys/socket.h>
@@ -33,8 +32,7 @@ static struct call *census_free(struct census *census)
 	struct call *call = census->call;
 	guest_leave(&census->guest);
 	loop_timer_stop(&census->patience);
-	loop_forget(&census->answer);
-	fd_close(&census->answer.fd);
+	loop_close(&census->answer);
 	api_return_descriptors(census->api, 1);
 	call->state = NULL;
 	call->on_gone = NULL;
@@ -56,7 +54,7 @@ static void fail_with(struct census *census, enum error_code code, const char *t
 
 static void on_gone(struct call *call)
 {
-	answer_empty(census_free(call->state), 499);
+	answer_gone(census_free(call->state));
 }
 
 static void on_sandbox_end(struct guest *guest, const struct error *why)
@@ -167,15 +165,7 @@ static void on_answer(struct loop_source *source, uint32_t events)
 static bool ask(struct census *census, struct sandbox *sandbox, struct error *err)
 {
 	struct inside_request request = { .op = INSIDE_PORTS };
-	int pair[2];
-	if (!inside_pair(SOCK_SEQPACKET, pair, err))
-		return false;
-	bool is_asked =
-		inside_ask(sandbox, &request, &pair[1], 1, err) &&
-		loop_watch(&census->api->loop, &census->answer, pair[0], EPOLLIN, on_answer, err);
-	census->answer.fd = pair[0];
-	close(pair[1]);
-	return is_asked;
+	return inside_ask_watched(sandbox, &request, &census->answer, on_answer, err);
 }
 
 static void take_census(struct call *call, uint16_t only)

@@ -14,11 +14,11 @@
 #include "api/inside.h"
 #include "api/proxy_private.h"
 #include "api/tunnel.h"
-#include "base/fd.h"
 
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #define DESCRIPTORS 2
 #define HEAD_ROOM ((size_t)96 << 10) /* of a request; what came in is at most 32 KiB */
@@ -39,18 +39,12 @@ bool proxy_is_upgrade(const struct http_request *request)
 
 /* ---- ends ---- */
 
-static void close_source(struct loop_source *source)
-{
-	loop_forget(source);
-	fd_close(&source->fd);
-}
-
 void proxy_free(struct proxy *proxy)
 {
 	proxied_leave(&proxy->guest);
 	loop_timer_stop(&proxy->patience);
-	close_source(&proxy->answer);
-	close_source(&proxy->server);
+	loop_close(&proxy->answer);
+	loop_close(&proxy->server);
 	ring_deinit(&proxy->out);
 	buf_deinit(&proxy->in);
 	buf_deinit(&proxy->held);
@@ -103,7 +97,7 @@ static void on_gone(struct call *call)
 	if (is_answering)
 		http_stream_end(call->request);
 	else
-		answer_empty(call, 499);
+		answer_gone(call);
 }
 
 /* ---- patience ---- */
@@ -174,12 +168,9 @@ enum reading { READ_SOME, READ_NOTHING, READ_END };
 static enum reading read_once(struct proxy *proxy)
 {
 	char *room = buf_reserve(&proxy->in, READ_SIZE);
-	ssize_t n;
 	if (!room)
 		return READ_END;
-	do
-		n = recv(proxy->server.fd, room, READ_SIZE, MSG_DONTWAIT);
-	while (n < 0 && errno == EINTR);
+	ssize_t n = TEMP_FAILURE_RETRY(recv(proxy->server.fd, room, READ_SIZE, MSG_DONTWAIT));
 	if (n < 0 && errno == EAGAIN)
 		return READ_NOTHING;
 	if (n <= 0)
@@ -244,7 +235,7 @@ static void on_answer(struct loop_source *source, uint32_t events)
 	struct inside_gift gift;
 	if (!inside_receive(source->fd, INSIDE_GIFT_TCP, &gift))
 		return;
-	close_source(source);
+	loop_close(source);
 	if (gift.fd < 0 && gift.os_error != ECONNREFUSED)
 		return proxy_fail_with(
 			proxy, ERROR_UPSTREAM, "the sandbox could not make a connection");
@@ -259,15 +250,7 @@ static void on_answer(struct loop_source *source, uint32_t events)
 static bool ask(struct proxy *proxy, struct sandbox *sandbox, struct error *err)
 {
 	struct inside_request request = { .op = INSIDE_CONNECT, .port = proxy->exposure.port };
-	int pair[2];
-	if (!inside_pair(SOCK_SEQPACKET, pair, err))
-		return false;
-	bool is_asked =
-		inside_ask(sandbox, &request, &pair[1], 1, err) &&
-		loop_watch(&proxy->api->loop, &proxy->answer, pair[0], EPOLLIN, on_answer, err);
-	proxy->answer.fd = pair[0];
-	close(pair[1]);
-	return is_asked;
+	return inside_ask_watched(sandbox, &request, &proxy->answer, on_answer, err);
 }
 
 static bool put_head(struct proxy *proxy, struct error *err)

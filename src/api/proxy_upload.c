@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #define OUT_LIMIT ((size_t)64 << 10)
 #define CHUNK_OVERHEAD ((size_t)24)
@@ -25,9 +26,8 @@ void proxy_write_some(struct proxy *proxy)
 	size_t size;
 	bool has_written = false;
 	while (!proxy->is_upload_dead && (size = ring_peek(&proxy->out, &bytes)) > 0) {
-		ssize_t n = send(proxy->server.fd, bytes, size, MSG_DONTWAIT | MSG_NOSIGNAL);
-		if (n < 0 && errno == EINTR)
-			continue;
+		ssize_t n = TEMP_FAILURE_RETRY(
+			send(proxy->server.fd, bytes, size, MSG_DONTWAIT | MSG_NOSIGNAL));
 		if (n < 0 && errno != EAGAIN)
 			drop_upload(proxy);
 		if (n < 0)

@@ -8,13 +8,13 @@
 #include "api/pty.h"
 
 #include "api/inside.h"
-#include "base/fd.h"
 
 #include <errno.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #define DESCRIPTORS 2
 #define START_MS 10000
@@ -38,12 +38,6 @@ struct pty {
 
 static void on_answer(struct loop_source *source, uint32_t events);
 static void on_master(struct loop_source *source, uint32_t events);
-
-static void close_source(struct loop_source *source)
-{
-	loop_forget(source);
-	fd_close(&source->fd);
-}
 
 /* ---- ends ---- */
 
@@ -82,8 +76,8 @@ void pty_free(struct pty *pty)
 		return;
 	guest_leave(&pty->guest);
 	loop_timer_stop(&pty->patience);
-	close_source(&pty->master);
-	close_source(&pty->answer);
+	loop_close(&pty->master);
+	loop_close(&pty->answer);
 	buf_deinit(&pty->input);
 	api_return_descriptors(pty->api, DESCRIPTORS);
 	free(pty);
@@ -96,16 +90,9 @@ static bool ask(struct pty *pty, struct sandbox *sandbox, const char *command, s
 	struct inside_request request = {
 		.op = INSIDE_TERMINAL, .rows = pty->rows, .columns = pty->columns
 	};
-	int pair[2];
 	if (command)
 		memcpy(request.path, command, strnlen(command, PTY_COMMAND));
-	if (!inside_pair(SOCK_SEQPACKET, pair, err))
-		return false;
-	bool is_asked = inside_ask(sandbox, &request, &pair[1], 1, err) &&
-			loop_watch(&pty->api->loop, &pty->answer, pair[0], EPOLLIN, on_answer, err);
-	pty->answer.fd = pair[0];
-	close(pair[1]);
-	return is_asked;
+	return inside_ask_watched(sandbox, &request, &pty->answer, on_answer, err);
 }
 
 struct pty *pty_start(struct sandbox *sandbox, uint16_t rows, uint16_t columns, const char *command,
@@ -163,9 +150,8 @@ static void watch(struct pty *pty)
 static void type(struct pty *pty)
 {
 	while (pty->master.fd >= 0 && pty->input.size > 0) {
-		ssize_t n = write(pty->master.fd, pty->input.bytes, pty->input.size);
-		if (n < 0 && errno == EINTR)
-			continue;
+		ssize_t n = TEMP_FAILURE_RETRY(
+			write(pty->master.fd, pty->input.bytes, pty->input.size));
 		if (n <= 0) {
 			if (n < 0 && errno != EAGAIN)
 				pty->input.size = 0; /* nobody is there to read it */
@@ -208,14 +194,11 @@ static bool read_once(struct pty *pty)
 {
 	if (pty->master.fd < 0 || pty->is_paused)
 		return false;
-	ssize_t n;
-	do
-		n = read(pty->master.fd, pty->api->frame, READ_SIZE);
-	while (n < 0 && errno == EINTR);
+	ssize_t n = TEMP_FAILURE_RETRY(read(pty->master.fd, pty->api->frame, READ_SIZE));
 	if (n < 0 && errno == EAGAIN)
 		return false;
 	if (n <= 0) { /* EIO: the other end is closed */
-		close_source(&pty->master);
+		loop_close(&pty->master);
 		return false;
 	}
 	pty->is_paused = !pty->owner->on_output(pty, pty->api->frame, (size_t)n);
@@ -283,13 +266,11 @@ static void take_master(struct pty *pty)
 
 static void take_result(struct pty *pty)
 {
-	ssize_t n;
-	do
-		n = recv(pty->answer.fd, &pty->result, sizeof(pty->result), MSG_DONTWAIT);
-	while (n < 0 && errno == EINTR);
+	ssize_t n = TEMP_FAILURE_RETRY(
+		recv(pty->answer.fd, &pty->result, sizeof(pty->result), MSG_DONTWAIT));
 	if (n < 0 && errno == EAGAIN)
 		return;
-	close_source(&pty->answer);
+	loop_close(&pty->answer);
 	if (n != (ssize_t)sizeof(pty->result))
 		return finish(pty, ERROR_COMMAND_START, "the terminal was lost");
 	pty->has_result = true;

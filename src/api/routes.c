@@ -313,11 +313,8 @@ static void on_gone(struct http_request *request)
 		call_handler told = call->on_gone;
 		call->on_gone = NULL;
 		told(call);
-	} else if (call->is_padded) {
-		call->is_answered = true;
-		http_stream_end(request);
-	} else if (!call->is_answered) {
-		answer_empty(call, 499);
+	} else if (call->is_padded || !call->is_answered) {
+		answer_gone(call);
 	}
 }
 

@@ -424,16 +424,25 @@ void sandbox_write_row(const struct sandbox_row *row, const char *status, struct
 	writer_close(writer, '}');
 }
 
-void sandbox_write(const struct sandbox *sandbox, struct writer *writer, bool shows_secrets)
+struct sandbox_row sandbox_to_row(const struct sandbox *sandbox)
 {
 	struct sandbox_row row = { .id = sandbox->id,
-		.metadata = shows_secrets ? sandbox->metadata : sandbox->shown_metadata,
+		.metadata = sandbox->metadata,
 		.ttl_seconds = sandbox->ttl_seconds,
 		.created_ms = sandbox->created_ms,
 		.is_persistent = sandbox->is_persistent,
 		.limits = sandbox->limits,
 		.cell_seconds = sandbox->cell_seconds };
+	memcpy(row.owner, sandbox->owner, sizeof(row.owner));
 	memcpy(row.template_name, sandbox->template_name, sizeof(row.template_name));
+	return row;
+}
+
+void sandbox_write(const struct sandbox *sandbox, struct writer *writer, bool shows_secrets)
+{
+	struct sandbox_row row = sandbox_to_row(sandbox);
+	if (!shows_secrets)
+		row.metadata = sandbox->shown_metadata;
 	writer_open(writer, NULL, '{');
 	bool stands_still = sandbox->pause == SANDBOX_PAUSED || sandbox->pause == SANDBOX_RESUMING;
 	write_fields(&row, stands_still ? "paused" : "running", writer);

@@ -137,6 +137,8 @@ void guest_leave(struct guest *guest); /* idempotent */
 /* The deletions that wait for its end are answered. In sandboxes.c. */
 void sandboxes_on_ended(struct sandbox *sandbox);
 
+/* Its row; the metadata stays the sandbox's. */
+struct sandbox_row sandbox_to_row(const struct sandbox *sandbox);
 /* The API's object. Secrets in the metadata are shown to who creates it only. */
 void sandbox_write(const struct sandbox *sandbox, struct writer *writer, bool shows_secrets);
 void sandbox_write_row(const struct sandbox_row *row, const char *status, struct writer *writer);

@@ -239,7 +239,7 @@ static void forget(struct deletion *deletion)
 static void on_deleter_gone(struct call *call)
 {
 	forget(call->state);
-	answer_empty(call, 499);
+	answer_gone(call);
 }
 
 static void on_delete_limit(struct loop_timer *timer)

@@ -22,7 +22,7 @@ void sse_begin(struct writer *writer, const char *event, uint64_t id)
 
 static void end(struct writer *writer)
 {
-	if (!buf_append(&writer->buf, "\n\n", 2))
+	if (!buf_append_text(&writer->buf, SSE_END))
 		writer->is_failed = true;
 }
 

@@ -15,10 +15,10 @@ struct writer sse_writer(void);
 /* Begins an event whose data is an object: fields follow, then sse_close. */
 void sse_open(struct writer *writer, const char *event, uint64_t id);
 void sse_close(struct writer *writer);
-/* A whole event; `json` is an object. */
 /* What stands ahead of an event's data; SSE_END follows it. */
 void sse_begin(struct writer *writer, const char *event, uint64_t id);
 #define SSE_END "\n\n"
+/* A whole event; `json` is an object. */
 void sse_json(struct writer *writer, const char *event, uint64_t id, const char *json, size_t size);
 /* Begins the answer. */
 void sse_start(struct call *call);

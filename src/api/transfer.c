@@ -17,10 +17,9 @@ void transfer_free(struct transfer *transfer)
 {
 	guest_leave(&transfer->guest);
 	loop_timer_stop(&transfer->patience);
-	loop_forget(&transfer->socket);
 	if (transfer->socket.fd >= 0)
 		api_return_descriptors(transfer->api, 1);
-	fd_close(&transfer->socket.fd);
+	loop_close(&transfer->socket);
 	buf_deinit(&transfer->held);
 	writer_deinit(&transfer->writer);
 	free(transfer->path);
@@ -63,7 +62,7 @@ static void on_gone(struct call *call)
 	if (is_streaming)
 		http_stream_end(call->request);
 	else
-		answer_empty(call, 499);
+		answer_gone(call);
 }
 
 static void on_patience(struct loop_timer *timer)

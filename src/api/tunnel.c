@@ -1,14 +1,13 @@
 /* See tunnel.h. A side that is at its end is not watched: it would tell so all the time. */
 #include "api/tunnel.h"
 
-#include "base/fd.h"
 #include "http/ring.h"
 
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #define QUEUE_LIMIT ((size_t)64 << 10)
 #define READ_SIZE ((size_t)16 << 10)
@@ -61,8 +60,7 @@ static void tunnel_free(struct tunnel *tunnel)
 	proxied_leave(&tunnel->guest);
 	loop_timer_stop(&tunnel->patience);
 	for (unsigned i = 0; i < 2; i++) {
-		loop_forget(&tunnel->sides[i].source);
-		fd_close(&tunnel->sides[i].source.fd);
+		loop_close(&tunnel->sides[i].source);
 		ring_deinit(&tunnel->sides[i].queue);
 	}
 	api_return_descriptors(tunnel->api, DESCRIPTORS);
@@ -145,9 +143,8 @@ static bool write_some(struct side *side)
 	const char *bytes;
 	size_t size;
 	while ((size = ring_peek(&side->queue, &bytes)) > 0) {
-		ssize_t n = send(side->source.fd, bytes, size, MSG_DONTWAIT | MSG_NOSIGNAL);
-		if (n < 0 && errno == EINTR)
-			continue;
+		ssize_t n = TEMP_FAILURE_RETRY(
+			send(side->source.fd, bytes, size, MSG_DONTWAIT | MSG_NOSIGNAL));
 		if (n < 0)
 			return errno == EAGAIN;
 		ring_drop(&side->queue, (size_t)n);
@@ -161,10 +158,7 @@ static bool read_some(struct side *side)
 	char *bytes = side->tunnel->api->frame;
 	if (other(side)->queue.size >= QUEUE_LIMIT)
 		return true;
-	ssize_t n;
-	do
-		n = recv(side->source.fd, bytes, READ_SIZE, MSG_DONTWAIT);
-	while (n < 0 && errno == EINTR);
+	ssize_t n = TEMP_FAILURE_RETRY(recv(side->source.fd, bytes, READ_SIZE, MSG_DONTWAIT));
 	if (n < 0)
 		return errno == EAGAIN;
 	side->has_ended = n == 0;

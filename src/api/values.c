@@ -2,7 +2,8 @@
  * into an answer unread. */
 #include "api/values.h"
 
-#include <jansson.h>
+#include "api/fields.h"
+
 #include <string.h>
 
 #define ERROR_NAME_LIMIT 256
@@ -10,12 +11,6 @@
 #define TRACEBACK_LIMIT (256 * 1024)
 #define DISPLAY_ID_LIMIT 256
 #define RESTARTED_LIMIT 160
-
-static inline void cleanup_json_function(json_t **json)
-{
-	json_decref(*json);
-}
-#define cleanup_json __attribute__((cleanup(cleanup_json_function)))
 
 void values_init(struct values *values)
 {

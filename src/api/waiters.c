@@ -12,7 +12,7 @@ static void on_gone(struct call *call)
 {
 	struct waiter *waiter = call->state;
 	list_remove(&waiter->link);
-	answer_empty(call, 499);
+	answer_gone(call);
 }
 
 bool waiters_add(struct list *waiters, struct call *call, struct error *err)

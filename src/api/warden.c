@@ -234,8 +234,7 @@ static bool handle_packet(struct warden *warden, struct wire_packet *packet, str
 
 static void close_channel(struct warden *warden)
 {
-	loop_forget(&warden->source);
-	fd_close(&warden->source.fd);
+	loop_close(&warden->source);
 	warden->is_ready = false;
 	LIST_EACH(&warden->outgoing, struct outgoing, link, packet) {
 		drop_outgoing(warden, packet);

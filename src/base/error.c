@@ -12,9 +12,8 @@
 static const struct {
 	const char *word;
 	unsigned status;
-	const char *meaning;
 } error_table[] = {
-#define ERROR_ROW(name, word, status, meaning) { word, status, meaning },
+#define ERROR_ROW(name, word, status, meaning) { word, status },
 	ERROR_TABLE(ERROR_ROW)
 #undef ERROR_ROW
 };
@@ -93,9 +92,4 @@ const char *error_word(enum error_code code)
 unsigned error_status(enum error_code code)
 {
 	return code < ERROR_COUNT ? error_table[code].status : 500;
-}
-
-const char *error_meaning(enum error_code code)
-{
-	return code < ERROR_COUNT ? error_table[code].meaning : "";
 }

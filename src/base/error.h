@@ -30,8 +30,7 @@ bool error_context(struct error *err, const char *format, ...) PRINTF_LIKE(2, 3)
 /* Out of memory; returns NULL for use in constructors. */
 void *error_no_memory(struct error *err);
 
-const char *error_word(enum error_code code);    /* "sandbox.not_found" */
-unsigned error_status(enum error_code code);     /* 404 */
-const char *error_meaning(enum error_code code); /* for the documentation */
+const char *error_word(enum error_code code); /* "sandbox.not_found" */
+unsigned error_status(enum error_code code);  /* 404 */
 
 #endif

@@ -6,6 +6,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 void fd_close(int *fd)
@@ -24,9 +25,7 @@ bool fd_write_all(int fd, const void *bytes, size_t size)
 {
 	const char *at = bytes;
 	while (size > 0) {
-		ssize_t n = write(fd, at, size);
-		if (n < 0 && errno == EINTR)
-			continue;
+		ssize_t n = TEMP_FAILURE_RETRY(write(fd, at, size));
 		if (n < 0)
 			return false;
 		at += n;
@@ -47,9 +46,7 @@ char *fd_read_file(int dir_fd, const char *path, size_t limit, size_t *ret_size,
 		return error_no_memory(err);
 	size_t used = 0;
 	while (used < limit) {
-		ssize_t n = read(fd, text + used, limit - used);
-		if (n < 0 && errno == EINTR)
-			continue;
+		ssize_t n = TEMP_FAILURE_RETRY(read(fd, text + used, limit - used));
 		if (n < 0) {
 			error_from_os(err, errno, "cannot read '%s'", path);
 			return NULL;
@@ -105,4 +102,21 @@ bool fd_set_nonblocking(int fd, bool is_nonblocking)
 		return false;
 	flags = is_nonblocking ? flags | O_NONBLOCK : flags & ~O_NONBLOCK;
 	return fcntl(fd, F_SETFL, flags) == 0;
+}
+
+bool fd_seal(int fd)
+{
+	return fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) ==
+		       0 &&
+	       lseek(fd, 0, SEEK_SET) == 0;
+}
+
+size_t fd_raise_limit(void)
+{
+	struct rlimit limit;
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+		return 1024; /* what a system gives that says nothing */
+	limit.rlim_cur = limit.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &limit);
+	return limit.rlim_max;
 }

@@ -45,4 +45,10 @@ bool fd_write_kernel_file(int dir_fd, const char *path, const char *text, struct
 
 bool fd_set_nonblocking(int fd, bool is_nonblocking);
 
+/* Closes a memfd to every change, and goes to its begin; false and errno on failure. */
+bool fd_seal(int fd);
+
+/* Lets this process have as many descriptors as it may; returns how many. */
+size_t fd_raise_limit(void);
+
 #endif

@@ -6,19 +6,18 @@
 #include <string.h>
 #include <sys/random.h>
 #include <sys/types.h>
+#include <unistd.h>
+
+static const char digits[] = "0123456789abcdef";
 
 void id_random(void *bytes, size_t size)
 {
-	ssize_t n;
-	do
-		n = getrandom(bytes, size, 0);
-	while (n < 0 && errno == EINTR);
+	ssize_t n = TEMP_FAILURE_RETRY(getrandom(bytes, size, 0));
 	assert(n == (ssize_t)size); /* holds for up to 256 bytes */
 }
 
 void id_to_text(const void *bytes, size_t size, char *text)
 {
-	static const char digits[] = "0123456789abcdef";
 	const uint8_t *at = bytes;
 	for (size_t i = 0; i < size; i++) {
 		text[2 * i] = digits[at[i] >> 4];
@@ -27,26 +26,21 @@ void id_to_text(const void *bytes, size_t size, char *text)
 	text[2 * size] = '\0';
 }
 
-static int hex_value(char digit)
+int hex_digit(char digit)
 {
 	if (digit >= '0' && digit <= '9')
 		return digit - '0';
-	if (digit >= 'a' && digit <= 'f')
-		return digit - 'a' + 10;
-	return -1;
+	digit |= 0x20; /* lower case */
+	return digit >= 'a' && digit <= 'f' ? digit - 'a' + 10 : -1;
 }
 
 bool id_from_text(const char *text, void *bytes, size_t size)
 {
 	uint8_t *at = bytes;
-	if (strnlen(text, 2 * size + 1) != 2 * size)
+	if (strnlen(text, 2 * size + 1) != 2 * size || strspn(text, digits) != 2 * size)
 		return false;
-	for (size_t i = 0; i < size; i++) {
-		int high = hex_value(text[2 * i]), low = hex_value(text[2 * i + 1]);
-		if (high < 0 || low < 0)
-			return false;
-		at[i] = (uint8_t)(high << 4 | low);
-	}
+	for (size_t i = 0; i < size; i++)
+		at[i] = (uint8_t)(hex_digit(text[2 * i]) << 4 | hex_digit(text[2 * i + 1]));
 	return true;
 }
 

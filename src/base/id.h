@@ -19,6 +19,8 @@ struct sandbox_id {
 void id_random(void *bytes, size_t size);
 /* text must hold 2 * size + 1 characters. */
 void id_to_text(const void *bytes, size_t size, char *text);
+/* 0 to 15, of either case; -1 where it is none. */
+int hex_digit(char digit);
 /* Exactly 2 * size lower hex digits and nothing else, or false. */
 bool id_from_text(const char *text, void *bytes, size_t size);
 /* With or without the dashes of a UUID. */

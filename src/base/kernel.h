@@ -18,14 +18,6 @@ struct kernel_mount_attr {
 #define MOUNT_ATTR_IDMAP 0x00100000
 #endif
 
-/* openat2 (5.6) */
-struct kernel_open_how {
-	uint64_t flags, mode, resolve;
-};
-
-#ifndef CLONE_NEWTIME
-#define CLONE_NEWTIME 0x00000080 /* 5.6 */
-#endif
 #ifndef PR_GET_TID_ADDRESS
 #define PR_GET_TID_ADDRESS 40
 #endif

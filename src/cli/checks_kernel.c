@@ -15,7 +15,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <grp.h>
 #include <limits.h>
 #include <linux/landlock.h>
 #include <linux/seccomp.h>
@@ -198,6 +197,16 @@ static struct outcome try_inside(int (*act)(void), int *ret_user_fd)
 	return outcome;
 }
 
+/* One line on what was tried: well, or missing with the reason and what mends it. */
+static void report_trial(struct report *report, const char *name, int refusal, const char *mend,
+	const char *missing, const char *well)
+{
+	if (refusal)
+		report_add(report, name, CHECK_MISSING, mend, "%s: %s", missing, strerror(refusal));
+	else
+		report_add(report, name, CHECK_OK, NULL, "%s", well);
+}
+
 /* ---- user namespaces and what they allow ---- */
 
 static bool read_number(const char *path, long long *ret_number)
@@ -246,20 +255,12 @@ static void check_user_namespaces(struct report *report)
 		report_add(report, "user namespaces", CHECK_OK, NULL,
 			"ids can be mapped, %lld at once", limit);
 
-	int refusal = try_inside(try_namespaces, NULL).act;
-	if (refusal)
-		report_add(report, "namespaces", CHECK_MISSING,
-			"use a kernel with namespaces, outside a container that filters unshare",
-			"mount, pid, net, ipc, uts and cgroup namespaces: %s", strerror(refusal));
-	else
-		report_add(
-			report, "namespaces", CHECK_OK, NULL, "mount, pid, net, ipc, uts, cgroup");
-	refusal = try_inside(try_nested, NULL).act;
-	if (refusal)
-		report_add(report, "nested namespaces", CHECK_MISSING, user_namespace_mend(),
-			"none below a user namespace: %s", strerror(refusal));
-	else
-		report_add(report, "nested namespaces", CHECK_OK, NULL, "a sandbox in the nursery");
+	report_trial(report, "namespaces", try_inside(try_namespaces, NULL).act,
+		"use a kernel with namespaces, outside a container that filters unshare",
+		"mount, pid, net, ipc, uts and cgroup namespaces",
+		"mount, pid, net, ipc, uts, cgroup");
+	report_trial(report, "nested namespaces", try_inside(try_nested, NULL).act,
+		user_namespace_mend(), "none below a user namespace", "a sandbox in the nursery");
 }
 
 static void check_mounts_inside(struct report *report)
@@ -267,22 +268,14 @@ static void check_mounts_inside(struct report *report)
 	struct outcome outcome = try_inside(try_proc, NULL);
 	if (outcome.user_namespace || outcome.maps)
 		return; /* said already */
-	if (outcome.act)
-		report_add(report, "visible /proc", CHECK_MISSING,
-			"start the container with --security-opt systempaths=unconfined, or use a "
-			"host",
-			"a sandbox gets no /proc of its own, since this one is masked: %s",
-			strerror(outcome.act));
-	else
-		report_add(report, "visible /proc", CHECK_OK, NULL, "a sandbox can mount its own");
+	report_trial(report, "visible /proc", outcome.act,
+		"start the container with --security-opt systempaths=unconfined, or use a host",
+		"a sandbox gets no /proc of its own, since this one is masked",
+		"a sandbox can mount its own");
 	int refusal = try_inside(try_overlay, NULL).act;
-	if (refusal)
-		report_add(report, "overlayfs", CHECK_MISSING,
-			refusal == ENODEV ? "modprobe overlay" : "use Linux 5.11 or newer",
-			"not in a user namespace: %s", strerror(refusal));
-	else
-		report_add(
-			report, "overlayfs", CHECK_OK, NULL, "works in a user namespace, on tmpfs");
+	report_trial(report, "overlayfs", refusal,
+		refusal == ENODEV ? "modprobe overlay" : "use Linux 5.11 or newer",
+		"not in a user namespace", "works in a user namespace, on tmpfs");
 }
 
 /* ---- the image of a template ---- */
@@ -390,14 +383,9 @@ static void check_image(struct report *report)
 		report_add(report, "EROFS", CHECK_WARNING,
 			"modprobe loop, or use Linux 6.12 or newer",
 			"an image cannot be mounted: %s", strerror(outcome.mounted));
-	if (outcome.mounted)
-		return;
-	if (outcome.idmapped)
-		report_add(report, "idmapped mounts", CHECK_MISSING, "use Linux 5.19 or newer",
-			"an image's owners cannot be mapped: %s", strerror(outcome.idmapped));
-	else
-		report_add(report, "idmapped mounts", CHECK_OK, NULL,
-			"an image's owners can be mapped");
+	if (outcome.mounted == 0)
+		report_trial(report, "idmapped mounts", outcome.idmapped, "use Linux 5.19 or newer",
+			"an image's owners cannot be mapped", "an image's owners can be mapped");
 }
 
 /* ---- single calls ---- */
@@ -452,12 +440,9 @@ static void check_walls(struct report *report)
 					    : "use a kernel with CONFIG_SECURITY_LANDLOCK=y",
 			"the kernel has none: %s", strerror(errno));
 	uint32_t action = SECCOMP_RET_ERRNO;
-	if (syscall(SYS_seccomp, SECCOMP_GET_ACTION_AVAIL, 0L, &action) == 0)
-		report_add(report, "seccomp", CHECK_OK, NULL, "filters can be set");
-	else
-		report_add(report, "seccomp", CHECK_MISSING,
-			"use a kernel with CONFIG_SECCOMP_FILTER=y", "no filters: %s",
-			strerror(errno));
+	report_trial(report, "seccomp",
+		errno_of(syscall(SYS_seccomp, SECCOMP_GET_ACTION_AVAIL, 0L, &action)),
+		"use a kernel with CONFIG_SECCOMP_FILTER=y", "no filters", "filters can be set");
 }
 
 static void check_release(struct report *report)

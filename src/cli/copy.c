@@ -22,22 +22,13 @@ bool copy_address(const struct copy *copy, const char *what, const char *path, s
 bool copy_look(struct copy *copy, const char *path, enum copy_kind *ret_kind, struct error *err)
 {
 	cleanup_buf struct buf address = buf_make(4 * COPY_PATH);
-	struct http_answer answer;
-	if (!copy_address(copy, "fs/stat", path, &address, err))
-		return false;
-	struct http_call call = { .method = "GET",
-		.path = buf_text(&address),
-		.stop_fd = -1,
-		.limit_s = DAEMON_LIMIT_S };
-	if (!http_call(copy->daemon->client, &call, &answer, err))
-		return false;
-	const char *code = json_string_value(json_object_get(answer.json, "code"));
-	bool is_missing = answer.status == 404 && code && strcmp(code, "file.not_found") == 0;
-	bool is_folder = json_is_true(json_object_get(answer.json, "is_dir"));
-	*ret_kind = is_missing ? COPY_NOTHING : is_folder ? COPY_FOLDER : COPY_FILE;
-	bool is_good = answer.status == 200 || is_missing || http_answer_error(&answer, err);
-	http_answer_deinit(&answer);
-	return is_good;
+	json_t *about = NULL;
+	bool is_there = copy_address(copy, "fs/stat", path, &address, err) &&
+			daemon_get(copy->daemon, buf_text(&address), &about, err);
+	bool is_folder = json_is_true(json_object_get(about, "is_dir"));
+	*ret_kind = !is_there ? COPY_NOTHING : is_folder ? COPY_FOLDER : COPY_FILE;
+	json_decref(about);
+	return is_there || err->code == ERROR_FILE_NOT_FOUND;
 }
 
 bool copy_count(struct copy *copy, unsigned *counter, unsigned depth, struct error *err)

@@ -28,14 +28,11 @@ struct source {
 static size_t read_source(void *data, char *bytes, size_t size)
 {
 	struct source *source = data;
-	ssize_t n;
 	if (source->left >= 0)
 		size = (size_t)MIN((int64_t)size, source->left);
 	if (size == 0)
 		return 0;
-	do
-		n = read(source->fd, bytes, size);
-	while (n < 0 && errno == EINTR);
+	ssize_t n = TEMP_FAILURE_RETRY(read(source->fd, bytes, size));
 	source->is_short = n <= 0 && source->left > 0;
 	if (n < 0 || source->is_short)
 		return HTTP_NO_BYTES;

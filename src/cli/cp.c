@@ -196,7 +196,7 @@ int cp_command(int argc, char **argv)
 	const char *state = NULL;
 	struct side source, target;
 	const struct option_spec specs[] = { OPTION_STATE(&state) };
-	int first = options_parse("cp", argc, argv, specs, ARRAY_SIZE(specs), false);
+	int first = options_parse("cp", argc, argv, specs, ARRAY_SIZE(specs), OPTIONS_ANY);
 	if (first < 0)
 		return EXIT_MISUSED;
 	if (argc - first != 2)

@@ -17,6 +17,19 @@ json_t *create_body(const char *template_name, const char *made_by)
 	return body;
 }
 
+bool create_end(struct daemon *daemon, const char *command, const char *id, bool is_kept)
+{
+	struct error err = { 0 };
+	bool is_gone = !is_kept &&
+		       (daemon_delete(daemon, id, &err) || err.code == ERROR_SANDBOX_NOT_FOUND);
+	if (is_kept)
+		fprintf(stderr, "sandbox kept: %s\n", id);
+	else if (!is_gone)
+		fprintf(stderr, "sandglass %s: sandbox %s could not be ended: %s\n", command, id,
+			err.message);
+	return is_gone;
+}
+
 /* "name=value" into the metadata. */
 static bool add_name(json_t *body, const char *name)
 {
@@ -33,13 +46,11 @@ int create_command(int argc, char **argv)
 		{ "template", 0, OPTION_TEXT, &template_name }, { "name", 0, OPTION_TEXT, &name },
 		{ "ttl", 0, OPTION_NUMBER, &ttl_s, 1, LONGEST_TTL_S },
 		{ "persistent", 0, OPTION_FLAG, &is_persistent } };
-	int first = options_parse("create", argc, argv, specs, ARRAY_SIZE(specs), false);
+	int first = options_parse("create", argc, argv, specs, ARRAY_SIZE(specs), 0);
 	struct daemon daemon = { .signal_fd = -1 };
 	struct error err = { 0 };
 	if (first < 0)
 		return EXIT_MISUSED;
-	if (first < argc)
-		return command_misused("create", "'%s' is one argument too many", argv[first]);
 	json_t *body = create_body(template_name, "sandglass create"), *made = NULL;
 	if (!add_name(body, name))
 		error_set(&err, ERROR_INVALID, "the name is no UTF-8 text");

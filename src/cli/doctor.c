@@ -1,12 +1,11 @@
 /* `sandglass doctor`: runs the checks and prints them, for people or as JSON. */
 #include "cli/checks.h"
 #include "cli/command.h"
+#include "cli/options.h"
 
-#include <getopt.h>
 #include <jansson.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <unistd.h>
 
 static const char *const state_words[] = { "ok", "warning", "missing", "unknown" };
 
@@ -60,30 +59,20 @@ static void print_json(const struct report *report)
 			json_object_set_new(object, "mend", json_string(check->mend));
 		json_array_append_new(checks, object);
 	}
-	json_t *whole = json_pack(
-		"{s:b, s:o}", "ok", count_state(report, CHECK_MISSING) == 0, "checks", checks);
-	json_dumpf(whole, stdout, JSON_INDENT(1));
-	putchar('\n');
-	json_decref(whole);
+	bool is_ok = count_state(report, CHECK_MISSING) == 0;
+	command_print_json("doctor", json_pack("{s:b, s:o}", "ok", is_ok, "checks", checks));
 }
 
 int doctor_command(int argc, char **argv)
 {
-	static const struct option options[] = { { "json", no_argument, NULL, 'j' }, { 0 } };
-	bool as_json = false;
-	opterr = 0;
-	for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
-		if (option != 'j')
-			return command_misused(
-				"doctor", "there is no option '%s'", argv[optind - 1]);
-		as_json = true;
-	}
-	if (optind < argc)
-		return command_misused("doctor", "'%s' is one argument too many", argv[optind]);
 	static struct report report;
+	bool is_json = false;
+	const struct option_spec specs[] = { OPTION_JSON(&is_json) };
+	if (options_parse("doctor", argc, argv, specs, ARRAY_SIZE(specs), 0) < 0)
+		return EXIT_MISUSED;
 	checks_kernel(&report);
 	checks_host(&report);
-	if (as_json)
+	if (is_json)
 		print_json(&report);
 	else
 		print_text(&report);

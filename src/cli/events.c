@@ -78,8 +78,9 @@ static bool take_line(struct events *events)
 	return true;
 }
 
-bool events_take(struct events *events, const char *bytes, size_t size)
+bool events_take(void *data, const char *bytes, size_t size)
 {
+	struct events *events = data;
 	while (size > 0) {
 		const char *end = memchr(bytes, '\n', size);
 		size_t part = end ? (size_t)(end - bytes) : size;

@@ -27,7 +27,7 @@ void events_init(struct events *events, events_on_event on_event, void *data);
 void events_deinit(struct events *events);
 /* Another connection goes on: what had come of an event is dropped, its last id stays. */
 void events_restart(struct events *events);
-/* False when a line or an event is too large. */
-bool events_take(struct events *events, const char *bytes, size_t size);
+/* False when a line or an event is too large. An on_bytes of http_call; `data` is the events. */
+bool events_take(void *data, const char *bytes, size_t size);
 
 #endif

@@ -11,11 +11,10 @@
 #include "cli/shell_text.h"
 #include "cli/terminal.h"
 
-#include "base/fd.h"
-
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #define LONGEST_S 86400
 #define SILENCE_S 60L                /* the daemon says something every 10 s */
@@ -38,10 +37,7 @@ struct exec {
 
 static size_t read_input(void *data, char *bytes, size_t size)
 {
-	ssize_t n;
-	do
-		n = read(STDIN_FILENO, bytes, size);
-	while (n < 0 && errno == EINTR);
+	ssize_t n = TEMP_FAILURE_RETRY(read(STDIN_FILENO, bytes, size));
 	return n < 0 ? HTTP_NO_BYTES : (size_t)n;
 }
 
@@ -103,11 +99,6 @@ static void on_event(void *data, const char *name, const char *json, size_t size
 	json_decref(event);
 }
 
-static bool on_bytes(void *data, const char *bytes, size_t size)
-{
-	return events_take(data, bytes, size);
-}
-
 /* ---- the command ---- */
 
 static json_t *make_body(struct exec *exec, struct error *err)
@@ -139,7 +130,7 @@ static bool stream(struct exec *exec, json_t *body, struct error *err)
 		.path = path,
 		.body = body,
 		.stop_fd = -1,
-		.on_bytes = on_bytes,
+		.on_bytes = events_take,
 		.on_bytes_data = &events,
 		.silence_s = SILENCE_S };
 	bool is_good = http_call(exec->daemon.client, &call, &answer, err) &&
@@ -224,7 +215,7 @@ int exec_command(int argc, char **argv)
 		{ "tty", 't', OPTION_FLAG, &exec.has_terminal },
 		{ "workdir", 'w', OPTION_TEXT, &exec.folder },
 		{ "timeout", 0, OPTION_NUMBER, &exec.timeout_s, 1, LONGEST_S } };
-	int first = options_parse("exec", argc, argv, specs, ARRAY_SIZE(specs), true);
+	int first = options_parse("exec", argc, argv, specs, ARRAY_SIZE(specs), OPTIONS_STOP);
 	if (first < 0)
 		return EXIT_MISUSED;
 	int count = argc - first - 1;

@@ -3,10 +3,9 @@
 
 #include "base/fd.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <stdint.h>
+#include <nettle/base64.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -22,43 +21,17 @@ static const struct {
 	{ "image/svg+xml", "svg", true },
 };
 
-static int digit_value(char c)
-{
-	static const char digits[] =
-		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-	const char *at = c ? strchr(digits, c) : NULL;
-	return at ? (int)(at - digits) : -1;
-}
-
 unsigned char *figures_decode(const char *text, size_t *ret_size)
 {
-	cleanup_free unsigned char *bytes = malloc(strlen(text) / 4 * 3 + 3);
+	struct base64_decode_ctx context;
+	size_t size = BASE64_DECODE_LENGTH(strlen(text));
+	cleanup_free unsigned char *bytes = malloc(size + 1);
 	if (!bytes)
 		return NULL;
-	size_t size = 0, digits = 0;
-	uint32_t group = 0;
-	for (; *text && *text != '='; text++) {
-		if (isspace((unsigned char)*text))
-			continue;
-		int value = digit_value(*text);
-		if (value < 0)
-			return NULL;
-		group = group << 6 | (uint32_t)value;
-		if (++digits % 4 == 0) {
-			bytes[size++] = (unsigned char)(group >> 16);
-			bytes[size++] = (unsigned char)(group >> 8);
-			bytes[size++] = (unsigned char)group;
-		}
-	}
-	for (; *text; text++)
-		if (*text != '=' && !isspace((unsigned char)*text))
-			return NULL;
-	if (digits % 4 == 1)
+	base64_decode_init(&context);
+	if (!base64_decode_update(&context, &size, bytes, strlen(text), text) ||
+		!base64_decode_final(&context))
 		return NULL;
-	if (digits % 4 >= 2)
-		bytes[size++] = (unsigned char)(group >> (digits % 4 == 2 ? 4 : 10));
-	if (digits % 4 == 3)
-		bytes[size++] = (unsigned char)(group >> 2);
 	*ret_size = size;
 	return TAKE(&bytes);
 }

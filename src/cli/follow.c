@@ -10,11 +10,6 @@
 #define LEAST_PAUSE_MS 100L
 #define MOST_PAUSE_MS 1600L
 
-static bool on_bytes(void *data, const char *bytes, size_t size)
-{
-	return events_take(data, bytes, size);
-}
-
 /* One connection. */
 static bool attempt(struct daemon *daemon, const struct follow *what, struct events *events,
 	struct http_answer *answer, struct error *err)
@@ -24,7 +19,7 @@ static bool attempt(struct daemon *daemon, const struct follow *what, struct eve
 	struct http_call call = { .method = "GET",
 		.path = *id ? what->again : what->path,
 		.stop_fd = daemon->signal_fd,
-		.on_bytes = on_bytes,
+		.on_bytes = events_take,
 		.on_bytes_data = events,
 		.last_id = *id ? id : NULL,
 		.silence_s = SILENCE_S };

@@ -214,11 +214,9 @@ int events_command(int argc, char **argv)
 		{ "follow", 'f', OPTION_FLAG, &happenings.is_followed },
 		{ "tail", 'n', OPTION_NUMBER, &happenings.tail, 0, MOST_EVENTS },
 		{ "since", 0, OPTION_NUMBER, &happenings.since, 0, INT64_C(1) << 53 } };
-	int first = options_parse("events", argc, argv, specs, ARRAY_SIZE(specs), false);
+	int first = options_parse("events", argc, argv, specs, ARRAY_SIZE(specs), 1);
 	if (first < 0)
 		return EXIT_MISUSED;
-	if (argc - first > 1)
-		return command_misused("events", "'%s' is one argument too many", argv[first + 1]);
 	if (happenings.is_followed && first == argc)
 		return command_misused("events", "-f needs the ID of one sandbox");
 	return perform(&happenings, first < argc ? argv[first] : NULL);

@@ -115,6 +115,9 @@ void http_prepare(const struct http_client *client, CURL *easy, const char *url,
 	curl_easy_setopt(easy, CURLOPT_WRITEDATA, body);
 	if (call->on_read) {
 		prepare_upload(easy, call);
+	} else if (call->form) {
+		curl_easy_setopt(easy, CURLOPT_MIME_OPTIONS, (long)CURLMIMEOPT_FORMESCAPE);
+		curl_easy_setopt(easy, CURLOPT_MIMEPOST, call->form);
 	} else if (strcmp(call->method, "GET") != 0) {
 		curl_easy_setopt(easy, CURLOPT_POSTFIELDS, text ? text : "");
 		curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE, text ? (long)strlen(text) : 0L);
@@ -224,9 +227,8 @@ bool http_query(struct buf *path, const char *name, const char *value)
 	return is_good;
 }
 
-/* Headers of this call alone go ahead of the common ones, which stay the client's. */
 static bool call_with_headers(struct http_client *client, const struct http_call *call,
-	struct curl_slist *own, struct http_answer *answer, struct error *err)
+	struct curl_slist *headers, struct http_answer *answer, struct error *err)
 {
 	cleanup_buf struct buf url = buf_make(URL_LIMIT);
 	if (!http_address(&client->target, call->path, &url, err))
@@ -236,13 +238,13 @@ static bool call_with_headers(struct http_client *client, const struct http_call
 		return error_no_memory(err), false;
 	struct http_body body = http_body_make(call, client->easy);
 	http_prepare(client, client->easy, buf_text(&url), text, &body);
-	if (own)
-		curl_easy_setopt(client->easy, CURLOPT_HTTPHEADER, own);
+	curl_easy_setopt(client->easy, CURLOPT_HTTPHEADER, headers);
 	bool is_answered = perform(client, &body, answer, err);
 	buf_deinit(&body.buf);
 	return is_answered;
 }
 
+/* Headers of this call alone go ahead of the common ones, which stay the client's. */
 bool http_call(struct http_client *client, const struct http_call *call,
 	struct http_answer *ret_answer, struct error *err)
 {
@@ -254,7 +256,10 @@ bool http_call(struct http_client *client, const struct http_call *call,
 	else if (call->last_id)
 		snprintf(line, sizeof(line), "Last-Event-ID: %.64s", call->last_id);
 	bool has_own = call->on_read || call->last_id;
-	return call_with_headers(client, call, has_own ? &own : NULL, ret_answer, err);
+	struct curl_slist *headers = call->form ? client->headers->next
+				     : has_own  ? &own
+						: client->headers;
+	return call_with_headers(client, call, headers, ret_answer, err);
 }
 
 void http_answer_deinit(struct http_answer *answer)
@@ -263,12 +268,22 @@ void http_answer_deinit(struct http_answer *answer)
 	answer->json = NULL;
 }
 
+/* What a refusal is called, as an error of ours. */
+static enum error_code code_of(const struct http_answer *answer)
+{
+	const char *word = json_string_value(json_object_get(answer->json, "code"));
+	for (int code = 0; word && code < ERROR_COUNT; code++)
+		if (strcmp(word, error_word((enum error_code)code)) == 0)
+			return (enum error_code)code;
+	return ERROR_INTERNAL;
+}
+
 bool http_answer_error(const struct http_answer *answer, struct error *err)
 {
 	const char *text = json_string_value(json_object_get(answer->json, "error"));
 	const char *hint = json_string_value(json_object_get(answer->json, "hint"));
 	if (text)
-		error_set(err, ERROR_INTERNAL, "%s", text);
+		error_set(err, code_of(answer), "%s", text);
 	else
 		error_set(err, ERROR_INTERNAL, "the daemon answered HTTP %ld", answer->status);
 	if (hint)

@@ -13,6 +13,7 @@
 #include <jansson.h>
 #include <stdint.h>
 
+struct curl_mime;
 struct http_client;
 
 struct http_call {
@@ -30,9 +31,10 @@ struct http_call {
 	 * when there are none because something failed. NULL: `body` counts. */
 	size_t (*on_read)(void *on_read_data, char *bytes, size_t size);
 	void *on_read_data;
-	int64_t read_size;   /* of such a body; -1: not known */
-	const char *last_id; /* of the event behind which a stream goes on; NULL: none */
-	long silence_s;      /* a stream that is silent for that long is broken; 0: no matter */
+	int64_t read_size;      /* of such a body; -1: not known */
+	struct curl_mime *form; /* a body of parts, not owned; NULL: none */
+	const char *last_id;    /* of the event behind which a stream goes on; NULL: none */
+	long silence_s;         /* a stream that is silent for that long is broken; 0: no matter */
 };
 
 #define HTTP_NO_BYTES ((size_t)-1)
@@ -65,7 +67,7 @@ bool http_call(struct http_client *client, const struct http_call *call,
 bool http_get_many(
 	struct http_client *client, struct http_get *gets, size_t count, struct error *err);
 void http_answer_deinit(struct http_answer *answer);
-/* Fills err from an answer that is a refusal: the server's own text and hint. Returns false. */
+/* Fills err from an answer that is a refusal: the server's own code, text and hint. Returns false. */
 bool http_answer_error(const struct http_answer *answer, struct error *err);
 
 /* Appends "name=VALUE" with all but plain letters escaped; false without room. */

@@ -5,7 +5,7 @@
  */
 #include "cli/command.h"
 #include "cli/http.h"
-#include "cli/target.h"
+#include "cli/options.h"
 
 #include "base/clock.h"
 #include "base/fd.h"
@@ -14,7 +14,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <jansson.h>
 #include <nettle/sha2.h>
 #include <stdio.h>
@@ -34,7 +33,7 @@
 
 struct options {
 	const char *state, *owner, *label;
-	long days;
+	int64_t days; /* until it expires; 0: never */
 };
 
 /* ---- the files ---- */
@@ -203,54 +202,29 @@ static int remove_key(const struct options *options, const char *prefix)
 	return EXIT_OK;
 }
 
-static int parse(int argc, char **argv, struct options *options)
-{
-	static const struct option known[] = { { "state", required_argument, NULL, 's' },
-		{ "owner", required_argument, NULL, 'o' },
-		{ "label", required_argument, NULL, 'l' }, { "days", required_argument, NULL, 'd' },
-		{ 0 } };
-	char *end = "";
-	opterr = 0;
-	for (int option; (option = getopt_long(argc, argv, ":", known, NULL)) != -1;) {
-		if (option == ':')
-			return command_misused("key", "%s needs a value", argv[optind - 1]);
-		if (option == 's')
-			options->state = optarg;
-		else if (option == 'o')
-			options->owner = optarg;
-		else if (option == 'l')
-			options->label = optarg;
-		else if (option == 'd')
-			options->days = strtol(optarg, &end, 10);
-		else
-			return command_misused("key", "there is no option '%s'", argv[optind - 1]);
-	}
-	if (*end || options->days < 0 || options->days > DAYS_LIMIT)
-		return command_misused("key", "--days takes a number from 1 to %d", DAYS_LIMIT);
-	if (!options->state)
-		return command_misused("key", "--state DIR is missing");
-	return EXIT_OK;
-}
-
 int key_command(int argc, char **argv)
 {
 	struct options options = { .label = "made by the operator" };
+	const struct option_spec specs[] = { OPTION_STATE(&options.state),
+		{ "owner", 0, OPTION_TEXT, &options.owner },
+		{ "label", 0, OPTION_TEXT, &options.label },
+		{ "days", 0, OPTION_NUMBER, &options.days, 0, DAYS_LIMIT } };
 	if (argc < 2)
 		return command_misused("key", "say what to do: create, list or remove");
 	const char *what = argv[1];
-	int status = parse(argc - 1, argv + 1, &options);
-	int rest = argc - 1 - optind;
-	const char *word = rest > 0 ? argv[1 + optind] : NULL;
-	if (status != EXIT_OK)
-		return status;
-	if (!strcmp(what, "remove"))
-		return rest == 1 ? remove_key(&options, word)
-				 : command_misused("key", "remove needs the PREFIX of one key");
-	if (rest > 0)
-		return command_misused("key", "'%s' is one argument too many", word);
-	if (!strcmp(what, "create"))
+	bool is_removal = strcmp(what, "remove") == 0;
+	int first = options_parse("key", argc - 1, argv + 1, specs, ARRAY_SIZE(specs), is_removal);
+	if (first < 0)
+		return EXIT_MISUSED;
+	if (!options.state)
+		return command_misused("key", "--state DIR is missing");
+	if (is_removal)
+		return first < argc - 1
+			       ? remove_key(&options, argv[1 + first])
+			       : command_misused("key", "remove needs the PREFIX of a key");
+	if (strcmp(what, "create") == 0)
 		return create(&options);
-	if (!strcmp(what, "list"))
+	if (strcmp(what, "list") == 0)
 		return list(&options);
 	return command_misused("key", "'%s' is none of create, list, remove", what);
 }

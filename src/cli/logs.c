@@ -107,7 +107,7 @@ int logs_command(int argc, char **argv)
 		{ "follow", 'f', OPTION_FLAG, &logs.is_followed },
 		{ "tail", 'n', OPTION_NUMBER, &logs.tail, 0, MOST_LINES },
 		{ "stream", 0, OPTION_TEXT, &logs.stream } };
-	int first = options_parse("logs", argc, argv, specs, ARRAY_SIZE(specs), false);
+	int first = options_parse("logs", argc, argv, specs, ARRAY_SIZE(specs), OPTIONS_ANY);
 	if (first < 0)
 		return EXIT_MISUSED;
 	if (argc - first != 1)

@@ -84,10 +84,10 @@ static void complain(const char *command, int found, const char *argument)
 }
 
 int options_parse(const char *command, int argc, char **argv, const struct option_spec *specs,
-	size_t count, bool stops)
+	size_t count, int most)
 {
 	struct tables tables = { 0 };
-	make_tables(&tables, specs, count, stops);
+	make_tables(&tables, specs, count, most == OPTIONS_STOP);
 	opterr = 0;
 	for (int found; (found = getopt_long(
 				 argc, argv, tables.letters, tables.long_options, NULL)) != -1;) {
@@ -96,6 +96,10 @@ int options_parse(const char *command, int argc, char **argv, const struct optio
 			complain(command, found, argv[optind - 1]);
 		if (!spec || !take(command, spec, optarg))
 			return -1;
+	}
+	if (most >= 0 && argc - optind > most) {
+		command_misused(command, "'%s' is one argument too many", argv[optind + most]);
+		return -1;
 	}
 	return optind;
 }

@@ -30,10 +30,13 @@ struct option_spec {
 		"json", 0, OPTION_FLAG, target, 0, 0 \
 	}
 
-/* The index of the first argument that is no option; those are moved to the end. With `stops` the
- * options end at the first such argument: what follows is another command's. -1: it was wrong, and
- * that has been said. */
+/* How many arguments that are no options a command takes; else a number. */
+#define OPTIONS_ANY (-1)
+#define OPTIONS_STOP (-2) /* the first one ends the options: what follows is another command's */
+
+/* The index of the first argument that is no option; those are moved to the end. -1: it was wrong,
+ * or there are more than `most`, and that has been said. */
 int options_parse(const char *command, int argc, char **argv, const struct option_spec *specs,
-	size_t count, bool stops);
+	size_t count, int most);
 
 #endif

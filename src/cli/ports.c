@@ -52,7 +52,7 @@ int ports_command(int argc, char **argv)
 	const char *state = NULL;
 	bool is_json = false;
 	const struct option_spec specs[] = { OPTION_STATE(&state), OPTION_JSON(&is_json) };
-	int first = options_parse("ports", argc, argv, specs, ARRAY_SIZE(specs), false);
+	int first = options_parse("ports", argc, argv, specs, ARRAY_SIZE(specs), OPTIONS_ANY);
 	char id[SANDBOX_ID_TEXT], path[DAEMON_PATH];
 	struct daemon daemon;
 	struct error err = { 0 };
@@ -133,7 +133,7 @@ int preview_command(int argc, char **argv)
 	const struct option_spec specs[] = { OPTION_STATE(&preview.state),
 		OPTION_JSON(&preview.is_json), { "path", 0, OPTION_TEXT, &preview.path },
 		{ "ttl", 0, OPTION_NUMBER, &preview.ttl_s, 1, LONGEST_TTL_S } };
-	int first = options_parse("preview", argc, argv, specs, ARRAY_SIZE(specs), false);
+	int first = options_parse("preview", argc, argv, specs, ARRAY_SIZE(specs), OPTIONS_ANY);
 	char *end;
 	if (first < 0)
 		return EXIT_MISUSED;

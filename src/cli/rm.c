@@ -87,7 +87,7 @@ int rm_command(int argc, char **argv)
 	struct deed deed = { .command = "rm", .method = "DELETE", .rest = "" };
 	const struct option_spec specs[] = { OPTION_STATE(&deed.state), OPTION_JSON(&deed.is_json),
 		{ "all", 'a', OPTION_FLAG, &deed.takes_all } };
-	int first = options_parse("rm", argc, argv, specs, ARRAY_SIZE(specs), false);
+	int first = options_parse("rm", argc, argv, specs, ARRAY_SIZE(specs), OPTIONS_ANY);
 	if (first < 0)
 		return EXIT_MISUSED;
 	if (deed.takes_all == (first < argc))
@@ -103,7 +103,7 @@ int pause_command(int argc, char **argv)
 	};
 	const struct option_spec specs[] = { OPTION_STATE(&deed.state),
 		OPTION_JSON(&deed.is_json) };
-	int first = options_parse(argv[0], argc, argv, specs, ARRAY_SIZE(specs), false);
+	int first = options_parse(argv[0], argc, argv, specs, ARRAY_SIZE(specs), OPTIONS_ANY);
 	if (first < 0)
 		return EXIT_MISUSED;
 	if (first == argc)

@@ -29,14 +29,8 @@ static bool make_sandbox(struct shell *shell, struct error *err)
 
 static void end_sandbox(struct shell *shell)
 {
-	struct error err = { 0 };
-	if (shell->is_kept)
-		fprintf(stderr, "sandbox kept: %s\n", shell->id);
-	else if (daemon_delete(&shell->daemon, shell->id, &err))
+	if (create_end(&shell->daemon, "shell", shell->id, shell->is_kept))
 		fprintf(stderr, "sandbox %.*s ended\n", DAEMON_SHORT_ID, shell->id);
-	else
-		fprintf(stderr, "sandglass shell: sandbox %s could not be ended: %s\n", shell->id,
-			err.message);
 }
 
 static int perform(struct shell *shell, const char *word)
@@ -64,11 +58,9 @@ int shell_command(int argc, char **argv)
 	const struct option_spec specs[] = { OPTION_STATE(&shell.state),
 		{ "template", 0, OPTION_TEXT, &shell.template_name },
 		{ "keep", 0, OPTION_FLAG, &shell.is_kept } };
-	int first = options_parse("shell", argc, argv, specs, ARRAY_SIZE(specs), false);
+	int first = options_parse("shell", argc, argv, specs, ARRAY_SIZE(specs), 1);
 	if (first < 0)
 		return EXIT_MISUSED;
-	if (argc - first > 1)
-		return command_misused("shell", "'%s' is one argument too many", argv[first + 1]);
 	if (first < argc && (shell.template_name || shell.is_kept))
 		return command_misused("shell", "--template and --keep are for a new sandbox");
 	return perform(&shell, first < argc ? argv[first] : NULL);

@@ -4,6 +4,8 @@
  */
 #include "cli/shown.h"
 
+#include "cli/command.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -12,7 +14,7 @@
 void shown_init(struct shown *shown, struct figures *figures)
 {
 	*shown = (struct shown){
-		.figures = figures, .displays = json_object(), .status = SHOWN_NOT_RUN
+		.figures = figures, .displays = json_object(), .status = EXIT_NOT_RUN
 	};
 }
 
@@ -91,7 +93,7 @@ static void end(struct shown *shown, const json_t *event)
 	}
 	shown->has_ended = true;
 	if (json_is_true(json_object_get(event, "timeout")))
-		shown->status = SHOWN_TIMED_OUT;
+		shown->status = EXIT_TIMED_OUT;
 	else if (json_is_integer(exit))
 		shown->status = (int)(json_integer_value(exit) & 0xff);
 }

@@ -6,9 +6,6 @@
 
 #include <jansson.h>
 
-#define SHOWN_TIMED_OUT 124
-#define SHOWN_NOT_RUN 125
-
 struct shown {
 	struct figures *figures;    /* not owned */
 	void (*before)(void *data); /* called ahead of the first output; may be NULL */

@@ -1,10 +1,6 @@
 /* See survey.h. */
 #include "cli/survey.h"
 
-#include "cli/human.h"
-
-#include "base/clock.h"
-
 #include <stdio.h>
 #include <string.h>
 
@@ -119,10 +115,4 @@ const char *surveyed_text(const struct surveyed *entry, const char *name)
 {
 	const char *text = json_string_value(json_object_get(entry->sandbox, name));
 	return text ? text : "";
-}
-
-int64_t surveyed_age(const struct surveyed *entry)
-{
-	int64_t made_ms = human_time_ms(surveyed_text(entry, "created_at"));
-	return made_ms < 0 ? -1 : MAX((clock_wall_ms() - made_ms) / 1000, 0);
 }

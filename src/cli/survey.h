@@ -3,6 +3,7 @@
 #define CLI_SURVEY_H
 
 #include "cli/daemon.h"
+#include "cli/table.h"
 
 struct surveyed {
 	char id[SANDBOX_ID_TEXT], short_id[SANDBOX_ID_TEXT];
@@ -25,7 +26,27 @@ void survey_deinit(struct survey *survey);
 double surveyed_number(const struct surveyed *entry, const char *name);
 /* "running", "paused", or what else the daemon says. */
 const char *surveyed_text(const struct surveyed *entry, const char *name);
-/* Seconds since it was made. */
-int64_t surveyed_age(const struct surveyed *entry);
+
+/* A column of a table of sandboxes. What comes behind the state is a figure, and stands at the
+ * right. */
+struct survey_column {
+	const char *heading;
+	enum {
+		SURVEY_ID, /* as short as tells them apart */
+		SURVEY_FULL_ID,
+		SURVEY_TEXT,  /* `name` of the sandbox */
+		SURVEY_STATE, /* the same, in colour */
+		SURVEY_AGE,
+		SURVEY_IDLE,
+		SURVEY_EXPIRES,
+		SURVEY_PERCENT, /* `name` of the metrics, as the next two */
+		SURVEY_BYTES,
+		SURVEY_COUNT
+	} kind;
+	const char *name;
+};
+/* False where the buffer has no room, or memory is short. */
+bool survey_write_table(const struct survey *survey, const struct survey_column *columns,
+	unsigned count, const struct table_style *style, struct buf *out);
 
 #endif

@@ -4,81 +4,49 @@
  */
 #include "cli/template_remote.h"
 
-#include "base/buf.h"
 #include "cli/command.h"
-#include "cli/http.h"
+#include "cli/daemon.h"
+#include "cli/events.h"
+#include "cli/options.h"
 #include "cli/template_upload.h"
 
-#include <getopt.h>
 #include <stdio.h>
 #include <string.h>
 
-#define LINE_LIMIT (1u << 20)
-#define CALL_LIMIT_S 30L
+#define NAME_LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
 
-struct options {
+struct remote {
 	const char *state, *dockerfile, *context, *size_mb;
-	const char *word; /* what is not an option; one at most */
+	const char *word; /* what is no option; NULL: there is none */
 	bool is_json;
+	struct daemon daemon;
 };
 
-/* False: it was misused, and said so. */
-static bool parse(struct options *options, int argc, char **argv, const char *wanted)
+/* Reads the options and opens the daemon. `wanted` is what must be given besides; NULL: nothing.
+ * What is not EXIT_OK is the command's status, and its reason has been said. */
+static int begin(struct remote *remote, int argc, char **argv, const char *wanted)
 {
-	static const struct option known[] = { { "state", required_argument, NULL, 's' },
-		{ "dockerfile", required_argument, NULL, 'f' },
-		{ "context", required_argument, NULL, 'c' },
-		{ "size-mb", required_argument, NULL, 'm' }, { "json", no_argument, NULL, 'j' },
-		{ 0 } };
-	int option;
-	*options = (struct options){ 0 };
-	optind = 1;
-	opterr = 0;
-	while ((option = getopt_long(argc, argv, "", known, NULL)) >= 0) {
-		if (option == '?') {
-			command_misused("template", "'%s' is no option here", argv[optind - 1]);
-			return false;
-		}
-		if (option == 'j')
-			options->is_json = true;
-		else
-			*(option == 's'         ? &options->state
-				: option == 'f' ? &options->dockerfile
-				: option == 'c' ? &options->context
-						: &options->size_mb) = optarg;
-	}
-	options->word = argv[optind];
-	if (wanted ? argc - optind == 1 : argc == optind)
-		return true;
-	command_misused("template",
-		wanted ? "%s needs %s, and nothing else" : "%s needs no more words", argv[0],
-		wanted);
-	return false;
+	struct error err = { 0 };
+	const struct option_spec specs[] = { OPTION_STATE(&remote->state),
+		OPTION_JSON(&remote->is_json),
+		{ "dockerfile", 0, OPTION_TEXT, &remote->dockerfile },
+		{ "context", 0, OPTION_TEXT, &remote->context },
+		{ "size-mb", 0, OPTION_TEXT, &remote->size_mb } };
+	int first = options_parse("template", argc, argv, specs, ARRAY_SIZE(specs), wanted != NULL);
+	if (first < 0)
+		return EXIT_MISUSED;
+	remote->word = argv[first];
+	if (wanted && !remote->word)
+		return command_misused("template", "%s needs %s", argv[0], wanted);
+	return daemon_open(&remote->daemon, remote->state, &err) ? EXIT_OK
+								 : command_fail("template", &err);
 }
 
-static struct http_client *open_client(
-	const struct options *options, struct target *target, struct error *err)
+/* The last of a command. */
+static int end(struct remote *remote, bool is_good, const struct error *err)
 {
-	bool is_found = options->state ? target_from_state(target, options->state, err)
-				       : target_from_environment(target, err);
-	return is_found ? http_client_new(target, err) : NULL;
-}
-
-/* The answer of a call that must succeed, owned; NULL and err. JSON null where it has no body. */
-static json_t *ask(
-	struct http_client *client, const char *method, const char *path, struct error *err)
-{
-	struct http_answer answer;
-	struct http_call call = {
-		.method = method, .path = path, .stop_fd = -1, .limit_s = CALL_LIMIT_S
-	};
-	if (!http_call(client, &call, &answer, err))
-		return NULL;
-	if (answer.status < 300)
-		return answer.json ? answer.json : json_null();
-	http_answer_error(&answer, err);
-	http_answer_deinit(&answer);
-	return NULL;
+	daemon_close(&remote->daemon);
+	return is_good ? command_end("template") : command_fail("template", err);
 }
 
 static const char *text_of(const json_t *object, const char *name)
@@ -87,110 +55,73 @@ static const char *text_of(const json_t *object, const char *name)
 	return text ? text : "";
 }
 
-static void print_json(const json_t *value)
-{
-	json_dumpf(value, stdout, JSON_INDENT(2));
-	putchar('\n');
-}
-
 /* ---- the log ---- */
 
-struct lines {
-	struct buf buf;
-};
-
-static void print_line(const char *line, size_t size)
+static void on_line(void *data, const char *name, const char *line, size_t size)
 {
-	static const char mark[] = "data: ";
-	if (size < sizeof(mark) - 1 || memcmp(line, mark, sizeof(mark) - 1) != 0)
-		return;
-	line += sizeof(mark) - 1;
-	size -= sizeof(mark) - 1;
-	if (size == 3 && memcmp(line, "end", 3) == 0)
+	if (strcmp(name, "message") != 0)
 		return;
 	fwrite(line, 1, size, stdout);
 	putchar('\n');
 	fflush(stdout);
 }
 
-static bool on_bytes(void *data, const char *bytes, size_t size)
+/* Until the build has ended. */
+static bool show_log(struct daemon *daemon, const char *id, struct error *err)
 {
-	struct lines *lines = data;
-	if (!buf_append(&lines->buf, bytes, size))
-		return false;
-	for (char *stop; (stop = memchr(lines->buf.bytes, '\n', lines->buf.size));) {
-		size_t line = (size_t)(stop - lines->buf.bytes);
-		print_line(lines->buf.bytes, line);
-		buf_consume(&lines->buf, line + 1);
-		if (lines->buf.size == 0)
-			break;
-	}
-	return true;
-}
-
-static bool show_log(
-	struct http_client *client, const char *id, bool is_followed, struct error *err)
-{
-	char path[128];
-	struct lines lines = { .buf = buf_make(LINE_LIMIT) };
+	char path[DAEMON_PATH];
+	struct events events;
 	struct http_answer answer;
 	struct http_call call = { .method = "GET",
 		.path = path,
 		.stop_fd = -1,
-		.on_bytes = on_bytes,
-		.on_bytes_data = &lines };
-	snprintf(path, sizeof(path), "/templates/builds/%.60s/logs%s", id,
-		is_followed ? "?follow=1" : "");
-	bool is_good = http_call(client, &call, &answer, err);
-	if (is_good && answer.status != 200)
-		is_good = http_answer_error(&answer, err);
-	if (is_good)
-		http_answer_deinit(&answer);
-	buf_deinit(&lines.buf);
+		.on_bytes = events_take,
+		.on_bytes_data = &events };
+	snprintf(path, sizeof(path), "/templates/builds/%.60s/logs?follow=1", id);
+	events_init(&events, on_line, NULL);
+	bool is_good = http_call(daemon->client, &call, &answer, err) &&
+		       (answer.status == 200 || http_answer_error(&answer, err));
+	http_answer_deinit(&answer);
+	events_deinit(&events);
 	return is_good;
 }
 
 /* ---- build ---- */
 
-static int tell_end(struct http_client *client, const char *id, struct error *err)
+static bool tell_end(struct daemon *daemon, const char *id, struct error *err)
 {
-	char path[128];
+	char path[DAEMON_PATH];
+	json_t *build = NULL;
 	snprintf(path, sizeof(path), "/templates/builds/%.60s", id);
-	json_t *build = ask(client, "GET", path, err);
-	if (!build)
-		return command_fail("template", err);
+	if (!daemon_get(daemon, path, &build, err))
+		return false;
 	bool is_done = strcmp(text_of(build, "status"), "done") == 0;
 	if (is_done)
 		printf("template '%s' is served\n", text_of(build, "name"));
 	else
 		error_set(err, ERROR_INTERNAL, "%s", text_of(build, "error"));
 	json_decref(build);
-	return is_done ? EXIT_OK : command_fail("template", err);
+	return is_done;
 }
 
 int template_remote_build(int argc, char **argv)
 {
-	struct options options;
+	struct remote remote = { 0 };
 	struct error err = { 0 };
-	struct target target;
-	if (!parse(&options, argc, argv, "the NAME of the new template"))
-		return EXIT_MISUSED;
-	CLEANUP(http_client_free)
-	struct http_client *client = open_client(&options, &target, &err);
-	if (!client)
-		return command_fail("template", &err);
-	const struct template_upload upload = { options.word, options.dockerfile, options.context,
-		options.size_mb };
-	json_t *build = template_upload(&target, &upload, &err);
-	if (!build)
-		return command_fail("template", &err);
+	int status = begin(&remote, argc, argv, "the NAME of the new template");
+	if (status != EXIT_OK)
+		return status;
+	const struct template_upload upload = { remote.word, remote.dockerfile, remote.context,
+		remote.size_mb };
+	json_t *build = template_upload(&remote.daemon, &upload, &err);
 	char id[64];
 	snprintf(id, sizeof(id), "%s", text_of(build, "id"));
+	if (build)
+		printf("build %s\n", id);
+	bool is_good =
+		build && show_log(&remote.daemon, id, &err) && tell_end(&remote.daemon, id, &err);
 	json_decref(build);
-	printf("build %s\n", id);
-	if (!show_log(client, id, true, &err))
-		return command_fail("template", &err);
-	return tell_end(client, id, &err);
+	return end(&remote, is_good, &err);
 }
 
 /* ---- the others ---- */
@@ -212,23 +143,20 @@ static void print_build(const json_t *build)
 
 static int list(int argc, char **argv, const char *path, void (*print)(const json_t *item))
 {
-	struct options options;
+	struct remote remote = { 0 };
 	struct error err = { 0 };
-	struct target target;
-	if (!parse(&options, argc, argv, NULL))
-		return EXIT_MISUSED;
-	CLEANUP(http_client_free)
-	struct http_client *client = open_client(&options, &target, &err);
-	json_t *items = client ? ask(client, "GET", path, &err) : NULL, *item;
+	json_t *items = NULL, *item;
 	size_t i;
-	if (!items)
-		return command_fail("template", &err);
-	if (options.is_json)
-		print_json(items);
+	int status = begin(&remote, argc, argv, NULL);
+	if (status != EXIT_OK)
+		return status;
+	bool is_good = daemon_get(&remote.daemon, path, &items, &err);
+	if (is_good && remote.is_json)
+		command_print_json("template", json_incref(items));
 	else
 		json_array_foreach(items, i, item) print(item);
 	json_decref(items);
-	return EXIT_OK;
+	return end(&remote, is_good, &err);
 }
 
 int template_remote_list(int argc, char **argv)
@@ -243,36 +171,26 @@ int template_remote_builds(int argc, char **argv)
 
 int template_remote_logs(int argc, char **argv)
 {
-	struct options options;
+	struct remote remote = { 0 };
 	struct error err = { 0 };
-	struct target target;
-	if (!parse(&options, argc, argv, "the ID of a build"))
-		return EXIT_MISUSED;
-	CLEANUP(http_client_free)
-	struct http_client *client = open_client(&options, &target, &err);
-	if (!client || !show_log(client, options.word, true, &err))
-		return command_fail("template", &err);
-	return EXIT_OK;
+	int status = begin(&remote, argc, argv, "the ID of a build");
+	if (status != EXIT_OK)
+		return status;
+	bool is_good = show_log(&remote.daemon, remote.word, &err);
+	return end(&remote, is_good, &err);
 }
 
 int template_remote_rm(int argc, char **argv)
 {
-	char path[256];
-	struct options options;
+	struct remote remote = { 0 };
 	struct error err = { 0 };
-	struct target target;
-	if (!parse(&options, argc, argv, "the NAME of a template"))
-		return EXIT_MISUSED;
-	CLEANUP(http_client_free)
-	struct http_client *client = open_client(&options, &target, &err);
-	if (strspn(options.word,
-		    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") !=
-		strlen(options.word))
-		return command_misused("template", "'%.60s' is no name", options.word);
-	snprintf(path, sizeof(path), "/templates/%.100s", options.word);
-	json_t *answer = client ? ask(client, "DELETE", path, &err) : NULL;
-	if (!answer)
-		return command_fail("template", &err);
-	json_decref(answer);
-	return EXIT_OK;
+	char path[DAEMON_PATH];
+	int status = begin(&remote, argc, argv, "the NAME of a template");
+	if (status != EXIT_OK)
+		return status;
+	bool is_name = remote.word[strspn(remote.word, NAME_LETTERS)] == '\0' ||
+		       error_set(&err, ERROR_INVALID, "'%.60s' is no name", remote.word);
+	snprintf(path, sizeof(path), "/templates/%.100s", remote.word);
+	bool is_good = is_name && daemon_call(&remote.daemon, "DELETE", path, NULL, NULL, &err);
+	return end(&remote, is_good, &err);
 }

@@ -2,9 +2,7 @@
 #ifndef CLI_TEMPLATE_UPLOAD_H
 #define CLI_TEMPLATE_UPLOAD_H
 
-#include "cli/target.h"
-
-#include <jansson.h>
+#include "cli/daemon.h"
 
 struct template_upload {
 	const char *name, *dockerfile; /* a path */
@@ -14,6 +12,6 @@ struct template_upload {
 
 /* The build that the daemon has taken, owned by the caller; NULL and err. */
 json_t *template_upload(
-	const struct target *target, const struct template_upload *upload, struct error *err);
+	struct daemon *daemon, const struct template_upload *upload, struct error *err);
 
 #endif

@@ -6,7 +6,6 @@
 #include "cli/human.h"
 #include "cli/options.h"
 #include "cli/survey.h"
-#include "cli/table.h"
 #include "cli/tty.h"
 
 #include "base/clock.h"
@@ -36,22 +35,17 @@ struct top {
 	int signal;
 };
 
-static const struct table_column columns[] = { { "ID", false }, { "TEMPLATE", false },
-	{ "STATE", false }, { "CPU", true }, { "MEMORY", true }, { "PEAK", true },
-	{ "LIMIT", true }, { "PROCS", true }, { "DISK", true }, { "AGE", true } };
-
-enum {
-	COLUMN_ID,
-	COLUMN_TEMPLATE,
-	COLUMN_STATE,
-	COLUMN_CPU,
-	COLUMN_MEMORY,
-	COLUMN_PEAK,
-	COLUMN_LIMIT,
-	COLUMN_PROCESSES,
-	COLUMN_DISK,
-	COLUMN_AGE,
-	COLUMN_COUNT
+static const struct survey_column columns[] = {
+	{ "ID", SURVEY_ID },
+	{ "TEMPLATE", SURVEY_TEXT, "template" },
+	{ "STATE", SURVEY_STATE, "status" },
+	{ "CPU", SURVEY_PERCENT, "host_cpu_percent" },
+	{ "MEMORY", SURVEY_BYTES, "memory_bytes" },
+	{ "PEAK", SURVEY_BYTES, "memory_peak_bytes" },
+	{ "LIMIT", SURVEY_BYTES, "memory_limit_bytes" },
+	{ "PROCS", SURVEY_COUNT, "processes" },
+	{ "DISK", SURVEY_BYTES, "disk_bytes" },
+	{ "AGE", SURVEY_AGE },
 };
 
 /* ---- a table ---- */
@@ -66,39 +60,6 @@ static int by_use(const void *a, const void *b)
 	if (one_cpu != other_cpu)
 		return one_cpu < other_cpu ? 1 : -1;
 	return (one_memory < other_memory) - (one_memory > other_memory);
-}
-
-static bool add_row(struct table *table, const struct surveyed *entry)
-{
-	static const struct {
-		unsigned column;
-		const char *name;
-	} sizes[] = { { COLUMN_MEMORY, "memory_bytes" }, { COLUMN_PEAK, "memory_peak_bytes" },
-		{ COLUMN_LIMIT, "memory_limit_bytes" }, { COLUMN_DISK, "disk_bytes" } };
-	char texts[COLUMN_COUNT][HUMAN_SIZE] = { 0 };
-	const char *cells[COLUMN_COUNT] = { 0 };
-	bool is_running = strcmp(surveyed_text(entry, "status"), "running") == 0;
-	for (size_t i = 0; entry->metrics && i < ARRAY_SIZE(sizes); i++) {
-		human_bytes(surveyed_number(entry, sizes[i].name), texts[sizes[i].column]);
-		cells[sizes[i].column] = texts[sizes[i].column];
-	}
-	if (entry->metrics) {
-		snprintf(texts[COLUMN_CPU], HUMAN_SIZE, "%.1f%%",
-			surveyed_number(entry, "host_cpu_percent"));
-		snprintf(texts[COLUMN_PROCESSES], HUMAN_SIZE, "%.0f",
-			surveyed_number(entry, "processes"));
-		cells[COLUMN_CPU] = texts[COLUMN_CPU];
-		cells[COLUMN_PROCESSES] = texts[COLUMN_PROCESSES];
-	}
-	human_age(surveyed_age(entry), texts[COLUMN_AGE]);
-	cells[COLUMN_AGE] = texts[COLUMN_AGE];
-	cells[COLUMN_ID] = entry->short_id;
-	cells[COLUMN_TEMPLATE] = surveyed_text(entry, "template");
-	cells[COLUMN_STATE] = surveyed_text(entry, "status");
-	if (!table_add(table, cells))
-		return false;
-	table_paint(table, COLUMN_STATE, is_running ? TABLE_GREEN : TABLE_YELLOW);
-	return true;
 }
 
 static bool write_sum(const struct survey *survey, struct buf *out)
@@ -120,16 +81,13 @@ static bool write_sum(const struct survey *survey, struct buf *out)
 static bool write_tables(const struct top *top, const struct survey *survey, struct buf *out)
 {
 	uint16_t rows = 0, width = 0;
-	CLEANUP(table_free) struct table *table = table_new(columns, COLUMN_COUNT);
 	if (top->is_screen)
 		tty_size(&rows, &width);
-	bool is_good = table && write_sum(survey, out);
-	for (size_t i = 0; i < survey->count && is_good; i++)
-		is_good = add_row(table, &survey->entries[i]);
 	const struct table_style style = { .has_colour = human_has_colour(stdout),
 		.width = width,
 		.height = top->is_screen ? (unsigned)MAX(rows - HEADER_ROWS - 1, 1) : 0 };
-	return is_good && table_write(table, &style, out);
+	return write_sum(survey, out) &&
+	       survey_write_table(survey, columns, ARRAY_SIZE(columns), &style, out);
 }
 
 /* ---- on the screen ---- */
@@ -280,12 +238,10 @@ int top_command(int argc, char **argv)
 	const struct option_spec specs[] = { OPTION_STATE(&top.state), OPTION_JSON(&top.is_json),
 		{ "once", 0, OPTION_FLAG, &top.is_once },
 		{ "interval", 'i', OPTION_NUMBER, &top.interval_s, 1, LONGEST_INTERVAL_S } };
-	int first = options_parse("top", argc, argv, specs, ARRAY_SIZE(specs), false);
+	int first = options_parse("top", argc, argv, specs, ARRAY_SIZE(specs), 0);
 	struct error err = { 0 };
 	if (first < 0)
 		return EXIT_MISUSED;
-	if (first < argc)
-		return command_misused("top", "'%s' is one argument too many", argv[first]);
 	bool is_good = daemon_open(&top.daemon, top.state, &err) &&
 		       daemon_hold_signals(&top.daemon, true, &err) && watch_on_screen(&top, &err);
 	daemon_close(&top.daemon);

@@ -2,7 +2,7 @@
  * TRAILER_LIMIT. */
 #include "http/answer_body.h"
 
-#include <string.h>
+#include "base/id.h"
 
 #define LINE_LIMIT ((size_t)4096)
 #define TRAILER_LIMIT ((size_t)16384)
@@ -15,13 +15,6 @@ void answer_body_init(struct answer_body *body, const struct answer_head *head, 
 		body->state = ANSWER_BODY_DONE;
 	else if (head->framing == ANSWER_CHUNKED)
 		body->state = ANSWER_BODY_SIZE;
-}
-
-static int digit_of(char c)
-{
-	static const char digits[] = "0123456789abcdef";
-	const char *found = c ? strchr(digits, c >= 'A' && c <= 'F' ? c | 32 : c) : NULL;
-	return found ? (int)(found - digits) : -1;
 }
 
 /* The line of a chunk's size is over. */
@@ -38,7 +31,7 @@ static bool end_size(struct answer_body *body)
 
 static bool take_size(struct answer_body *body, char c)
 {
-	int digit = digit_of(c);
+	int digit = hex_digit(c);
 	if (++body->overhead > LINE_LIMIT)
 		return false;
 	if (digit >= 0) {

@@ -128,8 +128,3 @@ void *http_request_alloc(struct http_request *request, size_t size)
 {
 	return arena_alloc(&request->arena, size);
 }
-
-bool http_request_is_gone(const struct http_request *request)
-{
-	return request->is_gone;
-}

@@ -109,7 +109,6 @@ void *http_request_alloc(struct http_request *request, size_t size);
 /* Called once if the client hangs up before http_reply or http_stream_end; soon if it has already.
  */
 void http_request_on_gone(struct http_request *request, http_event on_gone);
-bool http_request_is_gone(const struct http_request *request);
 
 /* ---- a streamed body: to be asked for in on_head ---- */
 /* Takes some or all of the bytes and returns how many; taking none stalls the body until

@@ -1,24 +1,15 @@
 /* See target.h. */
 #include "http/target.h"
 
-#include <string.h>
+#include "base/id.h"
 
-static int hex_value(char digit)
-{
-	if (digit >= '0' && digit <= '9')
-		return digit - '0';
-	if (digit >= 'a' && digit <= 'f')
-		return digit - 'a' + 10;
-	if (digit >= 'A' && digit <= 'F')
-		return digit - 'A' + 10;
-	return -1;
-}
+#include <string.h>
 
 /* The byte that the three characters after and with '%' stand for, or -1. */
 static int escaped_byte(const char *text, size_t size)
 {
-	int high = size > 2 ? hex_value(text[1]) : -1;
-	int low = high >= 0 ? hex_value(text[2]) : -1;
+	int high = size > 2 ? hex_digit(text[1]) : -1;
+	int low = high >= 0 ? hex_digit(text[2]) : -1;
 	return low >= 0 ? high * 16 + low : -1;
 }
 

@@ -9,12 +9,12 @@
 #include "http/private.h"
 
 #include "base/clock.h"
-#include "base/fd.h"
 #include "http/websocket.h"
 
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 #include <wslay/wslay.h>
 
 #define HOLD_MS 100
@@ -73,10 +73,7 @@ static ssize_t on_read(
 		return no_bytes(socket, WSLAY_ERR_WOULDBLOCK);
 	if (socket->early_taken < socket->early.size)
 		return take_early(socket, bytes, size);
-	ssize_t n;
-	do
-		n = recv(socket->source.fd, bytes, size, MSG_DONTWAIT);
-	while (n < 0 && errno == EINTR);
+	ssize_t n = TEMP_FAILURE_RETRY(recv(socket->source.fd, bytes, size, MSG_DONTWAIT));
 	if (n < 0 && errno == EAGAIN)
 		return no_bytes(socket, WSLAY_ERR_WOULDBLOCK);
 	if (n <= 0) {
@@ -92,10 +89,8 @@ static ssize_t on_write(
 {
 	struct websocket *socket = context;
 	int more = flags & WSLAY_MSG_MORE ? MSG_MORE : 0;
-	ssize_t n;
-	do
-		n = send(socket->source.fd, bytes, size, MSG_DONTWAIT | MSG_NOSIGNAL | more);
-	while (n < 0 && errno == EINTR);
+	ssize_t n = TEMP_FAILURE_RETRY(
+		send(socket->source.fd, bytes, size, MSG_DONTWAIT | MSG_NOSIGNAL | more));
 	if (n < 0 && errno == EAGAIN)
 		return no_bytes(socket, WSLAY_ERR_WOULDBLOCK);
 	if (n < 0) {
@@ -143,8 +138,7 @@ static void destroy(struct websocket *socket)
 	loop_timer_stop(&socket->hold);
 	loop_timer_stop(&socket->beat);
 	loop_timer_stop(&socket->patience);
-	loop_forget(&socket->source);
-	fd_close(&socket->source.fd);
+	loop_close(&socket->source);
 	buf_deinit(&socket->early);
 	wslay_event_context_free(socket->frames);
 	free(socket);

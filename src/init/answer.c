@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 static enum inside_error error_of(int os_error)
 {
@@ -55,9 +56,7 @@ bool answer_send(int fd, const void *bytes, size_t size)
 {
 	const char *at = bytes;
 	while (size > 0) {
-		ssize_t n = send(fd, at, size, MSG_NOSIGNAL);
-		if (n < 0 && errno == EINTR)
-			continue;
+		ssize_t n = TEMP_FAILURE_RETRY(send(fd, at, size, MSG_NOSIGNAL));
 		if (n < 0)
 			return false;
 		at += n;

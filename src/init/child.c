@@ -4,13 +4,13 @@
  */
 #include "init/child.h"
 
+#include "jail/lockdown.h"
+
 #include <errno.h>
 #include <limits.h>
-#include <linux/capability.h>
 #include <sys/fsuid.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 /* The lowest kept descriptor from `from` up, or UINT_MAX. */
@@ -38,13 +38,11 @@ bool child_keep_only(const int *fds, unsigned count)
 
 bool child_limit_capabilities(uint32_t mask)
 {
-	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
-	struct __user_cap_data_struct data[2] = { { .effective = mask, .permitted = mask } };
-	if (syscall(SYS_capset, &header, data) < 0 || syscall(SYS_capget, &header, data) < 0)
-		return false;
-	errno = EPERM;
-	return data[0].permitted == mask && data[0].effective == mask && data[0].inheritable == 0 &&
-	       data[1].permitted == 0 && data[1].effective == 0 && data[1].inheritable == 0;
+	struct error err = { 0 };
+	if (lockdown_capabilities(mask, mask, &err))
+		return true;
+	errno = err.os_error ? err.os_error : EPERM;
+	return false;
 }
 
 bool child_act_as_user(uid_t uid, gid_t gid)

@@ -26,6 +26,7 @@
 #include "init/child.h"
 #include "init/terminal.h"
 #include "init/tree.h"
+#include "jail/cgroup.h"
 #include "jail/environment.h"
 #include "jail/lockdown.h"
 #include "wire/channel.h"
@@ -77,9 +78,7 @@ struct command {
 static bool read_exactly(int fd, char *bytes, size_t size)
 {
 	for (size_t at = 0; at < size;) {
-		ssize_t n = pread(fd, bytes + at, size - at, (off_t)at);
-		if (n < 0 && errno == EINTR)
-			continue;
+		ssize_t n = TEMP_FAILURE_RETRY(pread(fd, bytes + at, size - at, (off_t)at));
 		if (n == 0)
 			errno = EINVAL; /* shorter than was said */
 		if (n <= 0)
@@ -97,8 +96,7 @@ static bool make_script(struct command *command, const char *text, size_t size)
 	static const char head[] = "exec 9<&-; ";
 	cleanup_close int fd = memfd_create("command", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (fd < 0 || !fd_write_all(fd, head, sizeof(head) - 1) || !fd_write_all(fd, text, size) ||
-		fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) <
-			0)
+		!fd_seal(fd))
 		return false;
 	command->script_fd = fcntl(fd, F_DUPFD_CLOEXEC, FIRST_OWN_FD);
 	command->argument = strdup(". /proc/self/fd/9");
@@ -126,14 +124,6 @@ static bool load_text(struct command *command, uint64_t size)
 }
 
 /* ---- the command's own process ---- */
-
-static bool enter_cgroups(const struct serve_config *config)
-{
-	for (unsigned i = 0; i < config->cgroup_count; i++)
-		if (write(config->cgroup_fds[i], "0", 1) != 1)
-			return false;
-	return true;
-}
 
 static bool place_descriptors(const struct command *command)
 {
@@ -178,8 +168,10 @@ static void execute(const struct command *command)
 static _Noreturn void run_command(const struct command *command)
 {
 	umask(022);
-	if (enter_cgroups(command->config) && setsid() >= 0 && place_descriptors(command) &&
-		lock_down(command) && (chdir("/workspace") == 0 || chdir("/") == 0)) {
+	const struct serve_config *config = command->config;
+	if (cgroup_enter(config->cgroup_fds, config->cgroup_count, NULL) && setsid() >= 0 &&
+		place_descriptors(command) && lock_down(command) &&
+		(chdir("/workspace") == 0 || chdir("/") == 0)) {
 		lockdown_signals();
 		execute(command);
 	}

@@ -182,9 +182,7 @@ static bool receive(int answer_fd, int fd, uint64_t size, struct inside_file_ans
 	static char bytes[FILES_CHUNK];
 	uint64_t total = 0;
 	ssize_t n;
-	while ((n = read(answer_fd, bytes, sizeof(bytes))) != 0) {
-		if (n < 0 && errno == EINTR)
-			continue;
+	while ((n = TEMP_FAILURE_RETRY(read(answer_fd, bytes, sizeof(bytes)))) != 0) {
 		if (n < 0 || (uint64_t)n > size - total)
 			return answer_fail(answer, INSIDE_ABORTED);
 		if (!fd_write_all(fd, bytes, (size_t)n))

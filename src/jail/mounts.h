@@ -17,7 +17,7 @@
 
 /* ---- keeper, as root of the host, in a mount namespace of its own ---- */
 
-/* Mounts an EROFS file (or, given a folder, that folder) read-only, nosuid, nodev, its owner 0 shown as
+/* In images.c, as the next. Mounts an EROFS file (or, given a folder, that folder) read-only, nosuid, nodev, its owner 0 shown as
  * the image's host id, attached nowhere. Returns the mount, -1 on failure. */
 int mounts_image(const char *path, uid_t image_owner, struct error *err);
 /* A read-only tmpfs with the copied tree of `source` at `place` ("usr/lib/x"), the image's owner's. */

@@ -84,15 +84,6 @@ bool process_exec(int program_fd, char *const arguments[], struct error *err)
 	return error_from_os(err, errno, "cannot execute '%s'", arguments[0]);
 }
 
-bool process_die_with_parent(pid_t parent, struct error *err)
-{
-	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0)
-		return error_from_os(err, errno, "cannot bind the life to the parent's");
-	if (getppid() != parent)
-		return error_set(err, ERROR_INTERNAL, "the parent has ended already");
-	return true;
-}
-
 bool process_keep_power(struct error *err)
 {
 	if (prctl(PR_SET_SECUREBITS, SECBIT_NO_SETUID_FIXUP, 0, 0, 0) < 0)

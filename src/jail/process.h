@@ -30,7 +30,4 @@ bool process_close_standard(bool is_stderr_too, struct error *err);
 /* execveat by descriptor with an empty environment; returns only on failure. */
 bool process_exec(int program_fd, char *const arguments[], struct error *err);
 
-/* SIGKILL when the parent ends; fails if it has ended already. `parent` is its pid as seen here. */
-bool process_die_with_parent(pid_t parent, struct error *err);
-
 #endif

@@ -3,9 +3,10 @@
  * state folder, mounts templates, starts warden and api, starts them again, and ends them. It reads nothing
  * a client or a sandbox wrote: only fixed messages of its children, their exits, and signals.
  *
- * Files: main.c (arguments, birth, the loop), config.c, state.c (DIR), keys.c, ids.c (host ids), images.c (templates),
- * reload.c (what changes while it runs), builder.c (templates built over the API), nursery.c (warden), service.c (api), supervise.c (who lives, who is started again, the end), guard.c (who thaws when the
- * keeper is gone).
+ * Files: main.c (arguments, birth, the loop), config.c, state.c (DIR), keys.c, ids.c (host ids),
+ * images.c (templates), reload.c (what changes while it runs), builder.c (templates built over the
+ * API), nursery.c (warden), service.c (api), supervise.c (who lives, who is started again, the end),
+ * guard.c (who thaws when the keeper is gone).
  */
 #ifndef KEEPER_KEEPER_H
 #define KEEPER_KEEPER_H
@@ -170,6 +171,8 @@ void builder_kill(struct keeper *keeper);
 
 /* ---- nursery.c ---- */
 bool nursery_start(struct keeper *keeper, struct error *err);
+/* One of those beside our own; -1 and err. */
+int nursery_open_program(const struct keeper *keeper, const char *name, struct error *err);
 bool nursery_send_template(struct keeper *keeper, const struct image *image, struct error *err);
 bool nursery_send_forget(struct keeper *keeper, const char *name, struct error *err);
 
@@ -177,8 +180,6 @@ bool nursery_send_forget(struct keeper *keeper, const char *name, struct error *
 bool service_start_api(struct keeper *keeper, struct error *err);
 /* Tells it of templates and keys anew. */
 bool service_send_config(struct keeper *keeper, struct error *err);
-/* The layers of the walls, as GET /v1/capabilities shows them. */
-json_t *service_layers(const struct keeper *keeper);
 
 /* ---- guard.c ---- */
 /* The control groups have to be there. */

@@ -16,7 +16,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mount.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -143,15 +142,6 @@ static bool enter_own_mounts(struct error *err)
 	return true;
 }
 
-static void raise_descriptor_limit(void)
-{
-	struct rlimit limit;
-	if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
-		limit.rlim_cur = limit.rlim_max;
-		setrlimit(RLIMIT_NOFILE, &limit);
-	}
-}
-
 static bool run(struct keeper *keeper, const struct arguments *arguments, struct error *err)
 {
 	char path[PATH_MAX];
@@ -159,7 +149,7 @@ static bool run(struct keeper *keeper, const struct arguments *arguments, struct
 	snprintf(path, sizeof(path), "%s/sandglass.json", arguments->state);
 	if (!config && access(path, F_OK) == 0)
 		config = path;
-	raise_descriptor_limit();
+	fd_raise_limit();
 	bool is_good =
 		config_load(&keeper->config, config, err) &&
 		(!arguments->listen ||

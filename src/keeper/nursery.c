@@ -24,7 +24,7 @@
 
 #define CHANNEL_BYTES (16 << 20)
 
-static int open_program(const struct keeper *keeper, const char *name, struct error *err)
+int nursery_open_program(const struct keeper *keeper, const char *name, struct error *err)
 {
 	char path[PATH_MAX + 32];
 	snprintf(path, sizeof(path), "%s/%s", keeper->own_folder, name);
@@ -49,10 +49,7 @@ static void become_warden(int program, int control_fd, int hold_fd)
 		fcntl(4, F_SETFD, FD_CLOEXEC);
 		process_exec(4, words, &err);
 	}
-	dprintf(2,
-		"{\"level\":\"error\",\"process\":\"keeper\",\"event\":\"warden.start\","
-		"\"message\":\"%s (errno %d)\"}\n",
-		err.message, errno);
+	log_write(LOG_ERROR, "warden.start", NULL, "%s (errno %d)", err.message, errno);
 	_exit(1);
 }
 
@@ -73,7 +70,7 @@ static uint64_t memory_commit(const struct keeper *keeper)
 
 static bool send_setup(struct keeper *keeper, struct error *err)
 {
-	cleanup_close int init = open_program(keeper, "sandglass-init", err);
+	cleanup_close int init = nursery_open_program(keeper, "sandglass-init", err);
 	struct nursery_setup setup = {
 		.is_cgroup_v2 = keeper->cgroups.is_v2,
 		.slices = keeper->config.sandboxes,
@@ -171,7 +168,7 @@ static bool map_and_release(struct keeper *keeper, int hold, struct error *err)
 static bool clone_warden(struct keeper *keeper, struct error *err)
 {
 	int ends[2], hold[2], bytes = CHANNEL_BYTES;
-	cleanup_close int program = open_program(keeper, "sandglass-warden", err);
+	cleanup_close int program = nursery_open_program(keeper, "sandglass-warden", err);
 	if (program < 0 || !wire_pair(ends, err))
 		return false;
 	if (pipe2(hold, O_CLOEXEC) < 0)

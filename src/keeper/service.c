@@ -5,6 +5,7 @@
  * Landlock lets it execute nothing but itself.
  */
 #include "base/fd.h"
+#include "base/log.h"
 #include "jail/ids.h"
 #include "jail/landlock.h"
 #include "jail/lockdown.h"
@@ -35,7 +36,8 @@ static json_t *limits_json(const struct wire_limits *limits, unsigned cell_secon
 		(int)limits->inodes, "cell_seconds", (int)cell_seconds);
 }
 
-json_t *service_layers(const struct keeper *keeper)
+/* As GET /v1/capabilities shows them. */
+static json_t *layers_json(const struct keeper *keeper)
 {
 	static const char *const always[][2] = {
 		{ "user_namespace",
@@ -103,18 +105,15 @@ static int config_memfd(const struct keeper *keeper, struct error *err)
 		"keys", keys_json(&keeper->state), "owners", config->owners, "hosts", config->hosts,
 		"ttl_seconds", (int)config->ttl_seconds, "limits",
 		limits_json(&config->limits, config->cell_seconds), "caps", caps, "templates",
-		templates_json(keeper), "layers", service_layers(keeper), "network_default",
+		templates_json(keeper), "layers", layers_json(keeper), "network_default",
 		config->network_default, "preview_token_required",
 		config->is_preview_token_required, "open_metrics", config->has_open_metrics);
 	char *text = root ? json_dumps(root, JSON_COMPACT) : NULL;
 	int fd = memfd_create("config", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	if (!text || fd < 0 || !fd_write_all(fd, text, strlen(text)) ||
-		fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) <
-			0) {
+	if (!text || fd < 0 || !fd_write_all(fd, text, strlen(text)) || !fd_seal(fd)) {
 		error_from_os(err, errno, "cannot write the api's configuration");
 		fd_close(&fd);
-	} else
-		lseek(fd, 0, SEEK_SET);
+	}
 	free(text);
 	json_decref(root);
 	return fd;
@@ -126,13 +125,8 @@ static bool limit_service(struct error *err)
 {
 	/* The process itself is the one; sanitizers' builds need no more. */
 	const struct rlimit one = { 1, 1 }, none = { 0, 0 };
-	struct rlimit files;
-	if (setrlimit(RLIMIT_NPROC, &one) < 0 || setrlimit(RLIMIT_CORE, &none) < 0 ||
-		getrlimit(RLIMIT_NOFILE, &files) < 0)
-		return error_from_os(err, errno, "cannot limit the api");
-	files.rlim_cur = files.rlim_max;
-	return setrlimit(RLIMIT_NOFILE, &files) == 0 ||
-	       error_from_os(err, errno, "cannot raise the api's descriptor limit");
+	return (setrlimit(RLIMIT_NPROC, &one) == 0 && setrlimit(RLIMIT_CORE, &none) == 0) ||
+	       error_from_os(err, errno, "cannot limit the api");
 }
 
 static bool landlock_service(const struct keeper *keeper, int program, struct error *err)
@@ -173,22 +167,15 @@ static void become_api(const struct keeper *keeper, int program, int control_fd,
 		fcntl(6, F_SETFD, FD_CLOEXEC);
 		process_exec(6, words, &err);
 	}
-	dprintf(2,
-		"{\"level\":\"error\",\"process\":\"keeper\",\"event\":\"api.start\","
-		"\"message\":\"%s\"}\n",
-		err.message);
+	log_error("api.start", NULL, &err);
 	_exit(1);
 }
 
 bool service_start_api(struct keeper *keeper, struct error *err)
 {
-	char path[PATH_MAX + 32];
 	int ends[2];
-	snprintf(path, sizeof(path), "%s/sandglass-api", keeper->own_folder);
-	cleanup_close int program = open(path, O_RDONLY | O_CLOEXEC);
-	if (program < 0)
-		return error_from_os(err, errno, "cannot open the program '%s'", path);
-	cleanup_close int config = config_memfd(keeper, err);
+	cleanup_close int program = nursery_open_program(keeper, "sandglass-api", err);
+	cleanup_close int config = program < 0 ? -1 : config_memfd(keeper, err);
 	if (config < 0 || !wire_pair(ends, err))
 		return false;
 	pid_t pid =

@@ -64,6 +64,12 @@ void loop_forget(struct loop_source *source)
 	source->loop = NULL;
 }
 
+void loop_close(struct loop_source *source)
+{
+	loop_forget(source);
+	fd_close(&source->fd);
+}
+
 /* ---- timers: a binary heap ordered by due_us; each timer knows its place ---- */
 
 static void heap_put(struct loop *loop, size_t place, struct loop_timer *timer)

@@ -53,6 +53,8 @@ bool loop_watch(struct loop *loop, struct loop_source *source, int fd, uint32_t 
 void loop_rewatch(struct loop_source *source, uint32_t events);
 /* Idempotent. Does not close the descriptor; call it before closing. */
 void loop_forget(struct loop_source *source);
+/* For owners whose source holds their descriptor: forgets, and closes it where there is one. */
+void loop_close(struct loop_source *source);
 
 /* Starts or moves a timer. Aborts only when out of memory. */
 void loop_timer_start(

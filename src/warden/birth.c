@@ -94,11 +94,7 @@ static bool prepare_birth(
 	struct sandbox *sandbox, struct birth *birth, int *ret_hold, struct error *err)
 {
 	struct warden *warden = sandbox->warden;
-	struct cgroup_limits limits = {
-		.memory_bytes = sandbox->limits.memory_bytes,
-		.processes = sandbox->limits.processes,
-		.cpu_milli = sandbox->limits.cpu_milli,
-	};
+	struct cgroup_limits limits = sandbox_group_limits(&sandbox->limits);
 	int ends[2], hold[2];
 	*birth = (struct birth){ .control_fd = -1, .hold_fd = -1 };
 	if (!cgroup_box_make(&warden->cgroups, sandbox->box, &limits,

@@ -52,19 +52,12 @@ static bool choose_limits(const struct warden *warden, const struct wire_limits 
 	return true;
 }
 
-static struct cgroup_limits group_limits(const struct wire_limits *limits)
-{
-	return (struct cgroup_limits){ .memory_bytes = limits->memory_bytes,
-		.processes = limits->processes,
-		.cpu_milli = limits->cpu_milli };
-}
-
 /* What was made with other limits gets those of the plan. */
 static bool change_limits(
 	struct sandbox *sandbox, const struct wire_limits *limits, struct error *err)
 {
 	const struct wire_limits *old = &sandbox->limits;
-	struct cgroup_limits groups = group_limits(limits);
+	struct cgroup_limits groups = sandbox_group_limits(limits);
 	bool is_other_group = old->memory_bytes != limits->memory_bytes ||
 			      old->processes != limits->processes ||
 			      old->cpu_milli != limits->cpu_milli;

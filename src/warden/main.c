@@ -4,6 +4,7 @@
  * only handles messages and child exits. Its end is the end of all below it, by the kernel's own rule
  * for pid 1.
  */
+#include "base/fd.h"
 #include "base/log.h"
 #include "jail/lockdown.h"
 #include "jail/mounts.h"
@@ -15,7 +16,6 @@
 #include <errno.h>
 #include <signal.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -56,21 +56,12 @@ static bool warden_init(struct warden *warden, struct error *err)
 	       keeper_link_start(warden, KEEPER_FD, err);
 }
 
-static void raise_descriptor_limit(void)
-{
-	struct rlimit limit;
-	if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
-		limit.rlim_cur = limit.rlim_max;
-		setrlimit(RLIMIT_NOFILE, &limit);
-	}
-}
-
 int main(void)
 {
 	struct error err = { 0 };
 	static struct warden warden;
 	log_init("warden", LOG_INFO);
-	raise_descriptor_limit();
+	fd_raise_limit();
 	prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0,
 		0); /* again: becoming root of the nursery cleared it */
 	if (!lockdown_not_dumpable(&err) || !process_keep_power(&err) ||

@@ -161,20 +161,23 @@ static bool handle_kernel_start(struct warden *warden, const void *message, stru
 	return sandbox && kernel_start(sandbox, request, err);
 }
 
-/* The kernel may have ended while the request was under way: that is told by KERNEL_ENDED. */
+/* NULL: it may have ended while the request was under way, which KERNEL_ENDED tells. */
+static struct kernel *kernel_of_run(struct warden *warden, const struct warden_run *request)
+{
+	return find_kernel(warden, &request->sandbox, request->kernel, request->generation);
+}
+
 static bool handle_run_begin(struct warden *warden, const void *message, struct error *err)
 {
 	const struct warden_run *request = message;
-	struct kernel *kernel =
-		find_kernel(warden, &request->sandbox, request->kernel, request->generation);
+	struct kernel *kernel = kernel_of_run(warden, request);
 	return !kernel || kernel_run_begin(kernel, request, err);
 }
 
 static bool handle_run_end(struct warden *warden, const void *message, struct error *err)
 {
 	const struct warden_run *request = message;
-	struct kernel *kernel =
-		find_kernel(warden, &request->sandbox, request->kernel, request->generation);
+	struct kernel *kernel = kernel_of_run(warden, request);
 	if (kernel)
 		kernel_run_end(kernel, request->run);
 	return true;
@@ -183,8 +186,7 @@ static bool handle_run_end(struct warden *warden, const void *message, struct er
 static bool handle_interrupt(struct warden *warden, const void *message, struct error *err)
 {
 	const struct warden_run *request = message;
-	struct kernel *kernel =
-		find_kernel(warden, &request->sandbox, request->kernel, request->generation);
+	struct kernel *kernel = kernel_of_run(warden, request);
 	if (kernel)
 		kernel_interrupt(kernel, request->run);
 	return true;

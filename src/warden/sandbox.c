@@ -365,3 +365,10 @@ struct warden_claim sandbox_describe(const struct sandbox *sandbox, uint16_t op,
 	memcpy(claim.template_name, sandbox->template->about.name, sizeof(claim.template_name));
 	return claim;
 }
+
+struct cgroup_limits sandbox_group_limits(const struct wire_limits *limits)
+{
+	return (struct cgroup_limits){ .memory_bytes = limits->memory_bytes,
+		.processes = limits->processes,
+		.cpu_milli = limits->cpu_milli };
+}

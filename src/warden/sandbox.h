@@ -83,5 +83,7 @@ void sandbox_usage(const struct sandbox *sandbox, struct warden_usage *ret_usage
 void sandbox_files_usage(const struct sandbox *sandbox, struct warden_usage *usage);
 /* The claim as it holds: for CLAIMED and SANDBOX_ITEM. */
 struct warden_claim sandbox_describe(const struct sandbox *sandbox, uint16_t op, uint32_t serial);
+/* Those of the limits that control groups hold. */
+struct cgroup_limits sandbox_group_limits(const struct wire_limits *limits);
 
 #endif

@@ -32,10 +32,7 @@ bool wire_send(int fd, const void *bytes, size_t size, const int *fds, unsigned 
 		header->cmsg_len = CMSG_LEN(fd_count * sizeof(int));
 		memcpy(CMSG_DATA(header), fds, fd_count * sizeof(int));
 	}
-	ssize_t n;
-	do
-		n = sendmsg(fd, &message, MSG_NOSIGNAL);
-	while (n < 0 && errno == EINTR);
+	ssize_t n = TEMP_FAILURE_RETRY(sendmsg(fd, &message, MSG_NOSIGNAL));
 	if (n < 0)
 		return error_from_os(err, errno, "cannot send a message");
 	return true;
@@ -72,10 +69,7 @@ enum wire_result wire_receive(int fd, struct wire_packet *packet, struct error *
 		.msg_iovlen = 1,
 		.msg_control = control.bytes,
 		.msg_controllen = sizeof(control.bytes) };
-	ssize_t n;
-	do
-		n = recvmsg(fd, &message, MSG_CMSG_CLOEXEC);
-	while (n < 0 && errno == EINTR);
+	ssize_t n = TEMP_FAILURE_RETRY(recvmsg(fd, &message, MSG_CMSG_CLOEXEC));
 	if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
 		return WIRE_NOTHING;
 	if (n < 0 && errno == ECONNRESET)
