@@ -24,6 +24,8 @@
 #include "jail/lockdown.h"
 #include "jail/process.h"
 #include "jail/seccomp.h"
+#include "python/arenas.h"
+#include "python/large_pages.h"
 #include "wire/nursery.h"
 
 #include <dirent.h>
@@ -223,6 +225,7 @@ static PyObject *park(PyObject *module, PyObject *arguments)
 		PyErr_SetString(PyExc_OSError, err.message);
 		return NULL;
 	}
+	large_pages_gather();
 	answer(&zygote, 0, 0, 0);
 	struct nursery_kernel_request request;
 	serve(&zygote, &request);
@@ -257,5 +260,6 @@ PyMODINIT_FUNC PyInit__sandglass(void);
 PyMODINIT_FUNC PyInit__sandglass(void)
 {
 	lockdown_capabilities(LOCKDOWN_CAP(CAP_SYS_ADMIN), 0, NULL);
+	arenas_gather(); /* before anything is imported that is to lie there */
 	return PyModule_Create(&definition);
 }
