@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import time
 from pathlib import Path
 
 import census
@@ -140,6 +141,18 @@ def test_each_template_has_its_own(pooled):
         assert box.about["template"] == template
         assert box.kernel().value("import importlib.util, json; print(json.dumps(importlib.util.find_spec('numpy') is not None))") is (template != "base")
     assert len([line for line in daemon.events("sandbox.started") if "from the pool" in line["message"]]) == 2
+
+
+def test_creates_without_a_pause_do_not_keep_the_pool_empty(pooled):
+    daemon = pooled(pool=1)
+
+    def from_the_pool() -> int:
+        create(daemon).kill()
+        return sum(str(line.get("message", "")).endswith("from the pool") for line in daemon.events())
+
+    end = time.monotonic() + 20 * PATIENCE
+    while from_the_pool() < 4:
+        assert time.monotonic() < end, "the pool was not filled again while creates went on"
 
 
 def test_twenty_creates_at_once_all_get_a_sandbox_of_their_own(pooled):
