@@ -32,6 +32,8 @@
 #include "jail/lockdown.h"
 #include "jail/process.h"
 #include "jail/seccomp.h"
+#include "python/arenas.h"
+#include "python/large_pages.h"
 #include "wire/nursery.h"
 
 #include <dirent.h>
@@ -275,6 +277,7 @@ static PyObject *park(PyObject *module, PyObject *arguments)
 		PyErr_SetString(PyExc_OSError, err.message);
 		return NULL;
 	}
+	large_pages_gather();
 	answer(&zygote, 0, 0, 0);
 	struct nursery_kernel_request request;
 	serve(&zygote, &request);
@@ -307,5 +310,6 @@ PyMODINIT_FUNC PyInit__sandglass(void);
 
 PyMODINIT_FUNC PyInit__sandglass(void)
 {
+	arenas_gather(); /* before anything is imported that is to lie there */
 	return PyModule_Create(&definition);
 }

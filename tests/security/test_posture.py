@@ -70,11 +70,16 @@ def test_1_init_has_exactly_three_capabilities(living):
 
 
 def steady_posture(look) -> dict:
-    """Of a process that ends while it is looked at, /proc gives an error in place of its status: then once more."""
+    """Of a process that ends while it is looked at, /proc gives an error in place of its status, or tells of one that has
+    no filter any more since it is dead: then once more."""
+
+    def is_whole(process) -> bool:
+        threads = process["threads"].values() if isinstance(process["threads"], dict) else ()
+        return all(isinstance(status, dict) and status["State"][0] not in "ZX" for status in (process["status"], *threads))
 
     def whole():
         report = look.probe("posture")
-        return report if all(isinstance(process["status"], dict) for process in report["processes"].values()) else None
+        return report if all(map(is_whole, report["processes"].values())) else None
 
     return wait_until(whole, 10, "no process ends in the midst of a look")
 

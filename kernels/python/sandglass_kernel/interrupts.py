@@ -30,7 +30,7 @@ class Gate:
 
     def install(self, socket_fd: int) -> None:
         self._socket_fd = socket_fd
-        signal.signal(signal.SIGINT, self._on_sigint)
+        _signal.signal(signal.SIGINT, self._on_sigint)
         sys.unraisablehook = self._on_unraisable
 
     def begin(self) -> None:

@@ -8,6 +8,7 @@ All user code runs through the gate (see interrupts); what stands outside of gat
 from __future__ import annotations
 
 import faulthandler
+import json
 import os
 import platform
 import sys
@@ -18,6 +19,7 @@ from .streams import order, streams
 from .wire import DONE, ERROR, READY, wire
 
 SPARE_OUT, SPARE_ERR = 10, 11
+READY_TOLD = json.dumps({"language": "python", "version": platform.python_version()}).encode()
 
 
 class Kernel:
@@ -92,17 +94,21 @@ class Kernel:
             if request is None:
                 os._exit(0)
             wire.run, source = request
-            gate.begin()
-            streams.mend()
-            surroundings.look_again_for_modules()
-            if is_first:
-                is_first = False
-                surroundings.read_path_files()
-            code = self.run(source)
-            gate.end()
-            # the reader empties the pipes after DONE, so there is no need to wait for it here
-            wire.send_bytes(DONE, b'{"exit":%d}' % code, order=False)
+            self.answer(source, is_first)
             wire.run = 0
+            is_first = False
+
+    def answer(self, source: str, is_first: bool) -> None:
+        """One cell, with all that belongs to it."""
+        gate.begin()
+        streams.mend()
+        surroundings.look_again_for_modules()
+        if is_first:
+            surroundings.read_path_files()
+        code = self.run(source)
+        gate.end()
+        # the reader empties the pipes after DONE, so there is no need to wait for it here
+        wire.send_bytes(DONE, b'{"exit":%d}' % code, order=False)
 
 
 def _find_flush_stdio():
@@ -125,14 +131,13 @@ def main(fd: int, cpus: int = 1, home: str = "/home/user", workspace: str = "/wo
     streams.attach(fd, SPARE_OUT, SPARE_ERR)
     wire.attach(fd, order.before_event)
     gate.install(fd)
-    faulthandler.enable(2)
     surroundings.settle(home, workspace, cpus)
     shell.user_ns["_dh"][:] = [workspace]
     kernel = Kernel(shell, _find_flush_stdio())
     if is_early:
         from . import warming
-        warming.rehearse(shell)
-    wire.send(READY, {"language": "python", "version": platform.python_version()})
+        warming.rehearse(kernel)
+    wire.send_bytes(READY, READY_TOLD)
     kernel.serve()
 
 
@@ -144,6 +149,7 @@ def prepare():
     cells.prepare(shell)
     loops.install()
     hooks.install()
+    faulthandler.enable(2)
     commands.watch_children()
     os.register_at_fork(after_in_child=loops.forget_after_fork)
     return shell

@@ -19,7 +19,9 @@ ENVIRONMENT = {
     "MPLBACKEND": "agg",
 }
 IMAGE_ENVIRONMENT = "/usr/share/sandglass/environment"  # what the template's ENV lines set; see src/jail/environment.h
+HOME = "/home/user"
 SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"
+NUMPY_WORDS = 624  # the state of its MT19937
 OWN_FOLDER = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
@@ -32,13 +34,24 @@ def read_image_environment() -> dict[str, str]:
     return {name: value for name, equals, value in pairs if equals}
 
 
+_image_environment = None  # as the zygote read it: the image is the same for all its kernels
+
+
 def set_environment(home: str, cpus: int) -> None:
-    os.environ.clear()
-    os.environ.update(ENVIRONMENT)
-    os.environ.update(HOME=home, PATH=f"{home}/.local/bin:{SYSTEM_PATH}",
-                      OPENBLAS_NUM_THREADS=str(cpus), OMP_NUM_THREADS=str(cpus))
-    os.environ.update(read_image_environment())
-    time.tzset()
+    """Exactly this; what is so already, is left alone, since each write copies memory of the zygote's."""
+    global _image_environment
+    if _image_environment is None:
+        _image_environment = read_image_environment()
+    wanted = {**ENVIRONMENT, "HOME": home, "PATH": f"{home}/.local/bin:{SYSTEM_PATH}", "OPENBLAS_NUM_THREADS": str(cpus),
+              "OMP_NUM_THREADS": str(cpus), **_image_environment}
+    found = dict(os.environ)
+    if found == wanted:
+        return
+    for name in found.keys() - wanted.keys():
+        del os.environ[name]
+    os.environ.update({name: value for name, value in wanted.items() if found.get(name) != value})
+    if found.get("TZ") != wanted["TZ"]:
+        time.tzset()
 
 
 def set_paths(home: str) -> None:
@@ -114,7 +127,9 @@ def reseed() -> None:
     random.seed()
     numpy_random = sys.modules.get("numpy.random")
     if numpy_random is not None:
-        numpy_random.seed()
+        # what seed() does, without its detour over a SeedSequence, which touches half a megabyte
+        words = sys.modules["numpy"].frombuffer(os.urandom(4 * NUMPY_WORDS), "uint32")
+        numpy_random.set_state(("MT19937", words, NUMPY_WORDS))
     ssl = sys.modules.get("_ssl")
     if ssl is not None:
         # OpenSSL tells a fork by the process id, which can be the same in two sandboxes. This renews the generator
@@ -129,6 +144,14 @@ def reseed() -> None:
     uuid = sys.modules.get("uuid")
     if uuid is not None:
         uuid._node = uuid._last_timestamp = None
+
+
+def prepare() -> None:
+    """Once, in the zygote, as almost every kernel will want it: settle() then finds little to change."""
+    numpy_random = sys.modules.get("numpy.random")
+    if numpy_random is not None:
+        numpy_random.seed()  # from here on there is no seed sequence that kernels would share
+    set_environment(HOME, 1)
 
 
 def settle(home: str, workspace: str, cpus: int) -> None:

@@ -70,12 +70,12 @@ def _import_matplotlib() -> None:
         os.access = access
 
 
-def _run_cells(shell, preload, first=CELLS) -> list[str]:
-    """Run the warm-up cells, `first` and those of the modules, with all output dropped. Returns what failed that should not."""
+def _run_cells(shell, preload) -> list[str]:
+    """Run the warm-up cells, with all output dropped. Returns what failed that should not."""
     from . import bundles, cells, figures, tracebacks
 
     failures = []
-    for source in [*first, *(c for name in preload for c in CELLS_FOR.get(name, ()))]:
+    for source in [*CELLS, *(c for name in preload for c in CELLS_FOR.get(name, ()))]:
         shell.remember_input(source)
         try:
             cells.run(shell, source, "<cell 0>")
@@ -105,15 +105,20 @@ def _forget_session(shell) -> None:
             delattr(sys, name)
 
 
-def rehearse(shell) -> None:
+def rehearse(kernel) -> None:
     """In a kernel that nobody waits for yet. A cell touches much of what was warmed, and each page that is touched is then
     copied from the zygote's; done here, the first cell of the session need not wait for it (2 ms)."""
+    from .wire import wire
+
     stdout, stderr, sys.stdout, sys.stderr = sys.stdout, sys.stderr, _Nowhere(), _Nowhere()
+    kernel.number = -1  # so it is "<cell 0>"
+    wire.speak_to_nobody(run=1)
     try:
-        _run_cells(shell, (), CELLS[:1])
+        kernel.answer(CELLS[0], is_first=False)
     finally:
+        wire.speak_to_nobody(run=0)
         sys.stdout, sys.stderr = stdout, stderr
-        _forget_session(shell)
+        _forget_session(kernel.shell)
 
 
 def _close_files() -> None:
@@ -148,7 +153,7 @@ def open_descriptors() -> dict[int, str]:
 def warm(preload) -> None:
     """Import and use once what is named, and build the shell."""
     os.environ.update(SINGLE_THREAD)
-    from . import loops, runner
+    from . import loops, runner, surroundings
     for name in ALWAYS:
         importlib.import_module(name)
     if any(name.startswith("matplotlib") for name in preload):
@@ -169,6 +174,7 @@ def warm(preload) -> None:
         print("warming is incomplete: " + "; ".join(failures), file=sys.__stderr__)  # slower sessions, no wrong ones
     _forget_session(shell)
     loops.forget_warming()
+    surroundings.prepare()
     _join_threads()
     _close_files()
 

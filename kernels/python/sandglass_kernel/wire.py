@@ -10,10 +10,10 @@ displays something) waits in a queue for it.
 """
 from __future__ import annotations
 
+import _socket  # socket.socket looks up names for its family and type, which a kernel has no use for
 import json
 import os
 import signal
-import socket
 import struct
 import threading
 from collections import deque
@@ -30,12 +30,17 @@ _encode = json.JSONEncoder(ensure_ascii=True, separators=(",", ":")).encode
 _ALL_SIGNALS = signal.valid_signals()
 
 
+class _Nobody:
+    def send(self, packet) -> int:
+        return len(packet)
+
+
 class Wire:
     """The kernel's end of the socket."""
 
     def __init__(self):
         self.run = 0          # the run that frames answer to; 0 between cells
-        self._sock = None
+        self._sock = self._kept_sock = None
         self._pid = 0
         self._lock = threading.RLock()
         self._waiting = deque()
@@ -46,10 +51,15 @@ class Wire:
         """Take over descriptor `fd`. `before_send()` is called ahead of each value."""
         os.set_inheritable(fd, False)
         os.set_blocking(fd, True)
-        self._sock = socket.socket(fileno=fd)
+        self._sock = self._kept_sock = _socket.socket(fileno=fd)
         self._pid = os.getpid()
         self._before_send = before_send
         self._packet = bytearray(PACKET_MAX)
+
+    def speak_to_nobody(self, run: int) -> None:
+        """For a rehearsal: frames of `run` are made as ever, and go nowhere. Run 0 ends it."""
+        self._sock = _Nobody() if run else self._kept_sock
+        self.run = run
 
     def fileno(self) -> int:
         return self._sock.fileno()
