@@ -358,8 +358,8 @@ def test_causes_come_in_order(kernel):
 
 @pytest.mark.parametrize("code, words", [
     ("a = 1\nb = 2\nc = (3 +\n", ["SyntaxError", "line 3", "^"]), ("print('never')\nx = = 2", ["SyntaxError", "line 2", "^"]),
-    ("\n\n  \nif True:\nx", ["IndentationError", "line 5"]), ("return 5", ["SyntaxError", "outside function"]), ("x = 'open", ["SyntaxError", "line 1"]),
-    ("def f(:\n  pass\n%time 1", ["SyntaxError", "line 1"]), ("\nbreak", ["SyntaxError", "line 2"])])
+    ("\n\n  \nif True:\nx", ["IndentationError", "line 5"]), ("return 5", ["SyntaxError", "outside function", "    return 5\n"]), ("x = 'open", ["SyntaxError", "line 1"]),
+    ("def f(:\n  pass\n%time 1", ["SyntaxError", "line 1"]), ("\nbreak", ["SyntaxError", "line 2", "    break\n"]), ("def f():\n    print('ä'); nonlocal q", ["SyntaxError", "line 2", "nonlocal q\n"])])
 def test_a_syntax_error_has_its_place_and_nothing_runs(kernel, code, words):
     run = kernel.run(code)
     assert run.exit == 1 and run.stdout == "" and all(w in run.error["traceback"] for w in words), run.error["traceback"]
