@@ -160,7 +160,8 @@ def test_text_is_written_at_once(kernel):
 @pytest.mark.parametrize("harm", [
     "import sys\nsys.stdout.close()\nsys.stderr.close()", "import os\nos.close(1)\nos.close(2)\nos.close(0)", "import sys\nsys.stdout = sys.stderr = None",
     "import os\nfd = os.open('f', os.O_CREAT | os.O_WRONLY)\nos.dup2(fd, 1)\nos.dup2(fd, 2)\nos.close(fd)", "import sys\nsys.stdout.detach()\nsys.stderr.detach();",
-    "import os, sys\nsys.stdin.close()\nos.close(10)\nos.close(11)", "import os\nos.closerange(4, 64)", "import os\nos.set_blocking(1, False)"])
+    "import os, sys\nsys.stdin.close()\nos.close(10)\nos.close(11)", "import os\nos.closerange(4, 64)", "import os\nos.set_blocking(1, False)",
+    "import io, sys\nsys.stdout = sys.stderr = io.StringIO()\n1 / 0", "import sys\nsys.stdout = sys.stderr = open('f', 'w')", "import io, sys\nsys.stdout = io.TextIOWrapper(io.BytesIO())"])
 def test_a_cell_that_ruins_its_streams_ruins_nothing_else(kernel, harm):
     kernel.run(harm)
     run = kernel.run("import sys\nprint('ok')\nprint('err', file=sys.stderr)\n'value'")
@@ -173,6 +174,13 @@ def test_a_wrapper_around_the_buffer_does_no_harm(kernel):
     run = kernel.run("import io, sys\nsys.stdout = io.TextIOWrapper(sys.stdout.buffer, encoding='utf-8')\nprint('wrapped')")
     assert run.stdout == "wrapped\n"
     assert kernel.run("sys.stdout = sys.__stdout__\nimport gc\ngc.collect()\nprint('back')").stdout == "back\n"
+
+
+def test_an_object_that_passes_on_what_is_printed_stays_in_place(kernel):
+    kernel.run("import sys\nclass Both:\n    def __init__(self, one):\n        self.one, self.kept = one, []\n    def write(self, text):\n        self.kept.append(text)\n        return self.one.write(text)\n"
+               "    def flush(self):\n        pass\nsys.stdout = both = Both(sys.stdout)")
+    assert kernel.run("print('seen')").stdout == "seen\n"
+    assert kernel.run("''.join(both.kept)").text == r"'seen\n'"
 
 
 def test_a_log_handler_of_an_earlier_cell_still_writes(kernel):
