@@ -128,6 +128,7 @@ def main(fd: int, cpus: int = 1, home: str = "/home/user", workspace: str = "/wo
     faulthandler.enable(2)
     surroundings.settle(home, workspace, cpus)
     shell.user_ns["_dh"][:] = [workspace]
+    shell.home_dir = home
     kernel = Kernel(shell, _find_flush_stdio())
     if is_early:
         from . import warming

@@ -690,6 +690,10 @@ def test_capture_catches_all(kernel):
     assert kernel.run("(c.stdout, len(c.outputs))").text == "('p\\n', 2)"
 
 
+def test_cd_without_a_place_goes_home(kernel):
+    assert kernel.run("%cd\nimport os\nos.getcwd()").text == repr(kernel.how["home"])
+
+
 def test_pip_answers_at_once(kernel):
     assert "pip" in kernel.run("%pip --version").stdout
     assert kernel.run("%pip list").exit == 0
