@@ -17,6 +17,8 @@ ENVIRONMENT = {
     # an editor that leaves the file as it is: git then refuses an empty message instead of waiting
     "EDITOR": "true", "VISUAL": "true", "GIT_EDITOR": "true",
     "MPLBACKEND": "agg",
+    # without a network five tries take eight seconds to say what one says
+    "PIP_RETRIES": "1", "PIP_NO_INPUT": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1",
 }
 IMAGE_ENVIRONMENT = "/usr/share/sandglass/environment"  # what the template's ENV lines set; see src/jail/environment.h
 SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"

@@ -700,7 +700,11 @@ def test_pip_answers_at_once(kernel):
     if kernel.run("import socket\ns = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\ntry:\n    s.connect(('192.0.2.1', 443))\n    r = 1\nexcept OSError:\n    r = 0\nr").text == "0":
         for code in ("%pip install x", "!pip install x", "pip install x"):
             run = kernel.run(code, 20)
-            assert "no network" in run.stderr and run.exit == 0 and len(run.stderr.splitlines()) == 1
+            assert "no network" in run.stderr and "'x'" in run.stderr and run.exit == 0 and len(run.stderr.splitlines()) == 1
+        run = kernel.run("%pip install numpy 'pandas>=2'\nimport pandas\n_exit_code")
+        assert "already satisfied: numpy" in run.stdout and run.text == "0" and run.stderr == ""
+    run = kernel.run("%pip list | head -2")
+    assert len(run.stdout.splitlines()) == 2 and "option" not in run.stderr
 
 
 # ------------------------------------------------------------ surroundings
@@ -710,7 +714,8 @@ def test_the_environment_is_exactly_the_promised_one(kernel):
     home = kernel.how["home"]
     assert json.loads(run.stdout) == {
         "HOME": home, "USER": "user", "LOGNAME": "user", "SHELL": "/bin/bash", "LANG": "C.UTF-8", "TZ": "UTC", "PATH": f"{home}/.local/bin:/usr/local/bin:/usr/bin:/bin", "TERM": "dumb",
-        "PAGER": "cat", "GIT_PAGER": "cat", "EDITOR": "true", "VISUAL": "true", "GIT_EDITOR": "true", "MPLBACKEND": "agg", "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+        "PAGER": "cat", "GIT_PAGER": "cat", "EDITOR": "true", "VISUAL": "true", "GIT_EDITOR": "true", "MPLBACKEND": "agg", "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1",
+        "PIP_RETRIES": "1", "PIP_NO_INPUT": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
     assert kernel.run("import os\nos.getcwd()").text == repr(kernel.how["workspace"])
 
 
