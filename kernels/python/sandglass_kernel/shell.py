@@ -140,13 +140,17 @@ class Memory(dict):
 
 
 class InlineBackend(Configurable):
-    """`%config InlineBackend.figure_format = ...` is a line models like to write; it changes nothing here."""
+    """`%config InlineBackend.figure_format = ...` is a line models like to write; of it only SVG counts."""
 
     figure_format = traitlets.Any("png").tag(config=True)
     figure_formats = traitlets.Any(("png",)).tag(config=True)
     print_figure_kwargs = traitlets.Any({}).tag(config=True)
     rc = traitlets.Any({}).tag(config=True)
     close_figures = traitlets.Any(True).tag(config=True)
+
+    @traitlets.observe("figure_format", "figure_formats")
+    def _on_formats(self, change):
+        figures.choose_formats(change["new"])
 
 
 class Shell(InteractiveShell):

@@ -346,6 +346,25 @@ def test_asian_labels_have_glyphs(kernel):
         assert "missing from" not in run.stderr
 
 
+@pytest.mark.parametrize("family", ["'SimHei'", "'Arial'", "['Times New Roman', 'SimSun']", "'serif'", "'monospace'"])
+def test_a_font_that_is_not_there_is_named_once_and_glyphs_are_drawn(kernel, family):
+    run = kernel.run(PLOT + f"plt.rcParams['font.family'] = {family}\nplt.plot([1, -2])\nplt.title('中文 Größe')\nplt.show()")
+    lines = run.stderr.splitlines()
+    assert len(run.pngs) == 1 and len(lines) == len(set(lines)) and len([line for line in lines if "findfont" in line]) <= 2
+    if kernel.run("from matplotlib import font_manager as m\nany('WenQuanYi' in e.name for e in m.fontManager.ttflist)").text == "True":
+        assert "missing from" not in run.stderr
+    again = kernel.run("plt.plot([1])\nplt.show()")
+    assert again.stderr.splitlines() == [line for line in lines if "findfont" in line]
+
+
+def test_svg_comes_beside_the_png_when_it_is_asked_for(kernel):
+    run = kernel.run("%config InlineBackend.figure_format = 'svg'\n" + PLOT + "plt.plot([1, 2])\nplt.show()\nfig, ax = plt.subplots()\nfig")
+    assert [sorted(shown) for shown in run.displays] == [["image/png", "image/svg+xml"], ["image/png", "image/svg+xml", "text/plain"]]
+    assert all("<svg" in shown["image/svg+xml"] for shown in run.displays)
+    run = kernel.run("%config InlineBackend.figure_formats = ['png', 'retina']\nplt.plot([1])\nplt.show()")
+    assert [list(shown) for shown in run.displays] == [["image/png"]]
+
+
 # ------------------------------------------------------------ errors
 
 def test_an_error_is_told_on_both_ways(kernel):
