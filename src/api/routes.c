@@ -20,8 +20,8 @@
 static void not_built(struct call *call)
 {
 	struct error err;
-	error_set(&err, ERROR_NOT_IMPLEMENTED, "%s %s is planned and not built yet",
-		call->route->method, call->route->pattern);
+	error_set(&err, ERROR_NOT_IMPLEMENTED, "%s%s%s is planned and not built yet",
+		call->route->method, *call->route->method ? " " : "", call->route->pattern);
 	error_hint(&err, "GET /v1/capabilities says what this version can do");
 	answer_error(call, &err);
 }
