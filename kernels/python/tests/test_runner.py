@@ -88,6 +88,8 @@ def test_the_source_of_a_function_can_be_had(kernel):
 def test_long_code_and_odd_characters_come_through(kernel):
     assert kernel.run("s = '" + "z" * 1_000_000 + "'\nlen(s)").text == "1000000"
     assert kernel.run("größe = '漢🙂'\nprint(größe)\nlen(größe)").stdout == "漢🙂\n"
+    assert kernel.run("\ufeffprint('after the mark')\n").stdout == "after the mark\n"
+    assert kernel.run("\ufeff%pwd").exit == 0
     assert kernel.run("'a\0b'").exit == 1  # what Python says to it
     assert kernel.run("1").text == "1"
 
