@@ -179,7 +179,7 @@ static _Noreturn void run_command(const struct command *command)
 {
 	umask(022);
 	if (enter_cgroups(command->config) && setsid() >= 0 && place_descriptors(command) &&
-		lock_down(command) && (chdir("/workspace") == 0 || chdir("/") == 0)) {
+		lock_down(command) && lockdown_enter_workspace(&(struct error){ 0 })) {
 		lockdown_signals();
 		execute(command);
 	}

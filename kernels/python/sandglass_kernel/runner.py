@@ -21,12 +21,13 @@ SPARE_OUT, SPARE_ERR = 10, 11
 
 
 class Kernel:
-    def __init__(self, shell, flush_stdio):
+    def __init__(self, shell, flush_stdio, workspace):
         self.shell = shell
         self.pid = os.getpid()
         self.number = 0
         self.exit = 0
         self._flush_stdio = flush_stdio
+        self.workspace = workspace
         shell.on_error = self.report
 
     def report(self, error: BaseException) -> None:
@@ -94,7 +95,7 @@ class Kernel:
             wire.run, source = request
             gate.begin()
             streams.mend()
-            surroundings.look_again_for_modules()
+            surroundings.look_again_for_modules(surroundings.find_working_folder(self.workspace))
             if is_first:
                 is_first = False
                 surroundings.read_path_files()
@@ -129,7 +130,7 @@ def main(fd: int, cpus: int = 1, home: str = "/home/user", workspace: str = "/wo
     surroundings.settle(home, workspace, cpus)
     shell.user_ns["_dh"][:] = [workspace]
     shell.home_dir = home
-    kernel = Kernel(shell, _find_flush_stdio())
+    kernel = Kernel(shell, _find_flush_stdio(), workspace)
     if is_early:
         from . import warming
         warming.rehearse(shell)

@@ -711,6 +711,16 @@ def test_capture_catches_all(kernel):
     assert kernel.run("(c.stdout, len(c.outputs))").text == "('p\\n', 2)"
 
 
+@pytest.mark.parametrize("harm", ["import os, tempfile\nwith tempfile.TemporaryDirectory() as folder:\n    os.chdir(folder)", "import os, shutil\nshutil.rmtree(os.getcwd())"])
+def test_a_session_whose_folder_is_gone_goes_on_in_the_workspace(kernel, harm):
+    kernel.run("kept = 1")
+    kernel.run(harm)
+    run = kernel.run("import os\nopen('made', 'w').close()\nos.getcwd(), os.listdir(), kept")
+    workspace = kernel.how["workspace"]
+    assert run.text == f"({workspace!r}, ['made'], 1)" and run.stderr == f"[the working folder was removed; the session goes on in {workspace}]\n"
+    assert kernel.run("os.getcwd()").stderr == ""
+
+
 def test_cd_without_a_place_goes_home(kernel):
     assert kernel.run("%cd\nimport os\nos.getcwd()").text == repr(kernel.how["home"])
 
