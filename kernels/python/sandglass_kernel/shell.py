@@ -224,6 +224,15 @@ class Shell(InteractiveShell):
         text = commands.output_of(self, self.var_expand(cmd, depth=depth + 1))
         return SList(text.splitlines()) if split else LSString(text)
 
+    def run_cell(self, *args, **kwargs):
+        """Code within a cell, by %%capture for one: its figures are shown, or caught, with what else it shows."""
+        result = super().run_cell(*args, **kwargs)
+        try:
+            figures.flush()
+        except Exception as error:
+            self.on_error(error)
+        return result
+
     def showtraceback(self, exc_tuple=None, filename=None, tb_offset=None, exception_only=False, running_compiled_code=False):
         error = (exc_tuple or sys.exc_info())[1]
         if error is None:

@@ -709,6 +709,8 @@ def test_earlier_cells_can_be_looked_at(kernel):
 def test_capture_catches_all(kernel):
     assert kernel.run("%%capture c\nprint('p')\ndisplay('d')\n'v'").log == [("done", {"exit": 0})]
     assert kernel.run("(c.stdout, len(c.outputs))").text == "('p\\n', 2)"
+    run = kernel.run("%%capture c\n" + PLOT + "plt.plot([1])\nplt.show()\nplt.plot([2])\n")
+    assert run.log == [("done", {"exit": 0})] and len(kernel.run("c.show()").pngs) == 2
 
 
 @pytest.mark.parametrize("harm", ["import os, tempfile\nwith tempfile.TemporaryDirectory() as folder:\n    os.chdir(folder)", "import os, shutil\nshutil.rmtree(os.getcwd())"])
