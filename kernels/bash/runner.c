@@ -120,6 +120,22 @@ static uint32_t receive_cell(const struct runner *runner)
 	}
 }
 
+/* Has the cell a program inside of another? See __sandglass_parses of setup.sh. A file that cannot be
+ * looked at counts as one. */
+static bool has_nested(const struct runner *runner)
+{
+	static const char *const begins[] = { "$(", "<(", ">(" };
+	off_t size = lseek(runner->cell_fd, 0, SEEK_END);
+	void *text = mmap(NULL, (size_t)size + 1, PROT_READ, MAP_PRIVATE, runner->cell_fd, 0);
+	if (text == MAP_FAILED)
+		return true;
+	bool is_found = false;
+	for (size_t i = 0; i < ARRAY_SIZE(begins); i++)
+		is_found = is_found || memmem(text, (size_t)size, begins[i], strlen(begins[i]));
+	munmap(text, (size_t)size + 1);
+	return is_found;
+}
+
 /* ---- the shell ---- */
 
 /* In the child. Descriptors of ours are all closed by exec. */
@@ -153,6 +169,7 @@ static void command(struct runner *runner, const char *line)
 		fail("cannot ask the shell");
 }
 
+#define CELL_LINE "%s %s </dev/null >&%d 2>&%d %d>&- %d>&- %d>&-\n"
 #define END_LINE "{ __sandglass_end %u $?; } >&%d 2>/dev/null\n"
 
 /* Once more: what the shell reads right after an interrupt may lose its beginning, so that is
@@ -347,15 +364,27 @@ static void take_signals(struct runner *runner, struct cell *cell)
 	}
 }
 
+/* What the shell is told to do. Returns the size. */
+static int write_lines(const struct runner *runner, char *lines, size_t room)
+{
+	char first[128] = "";
+	const char *verb = ".";
+	if (has_nested(runner)) {
+		snprintf(first, sizeof(first), "__sandglass_parses %s %d; ", runner->cell_path,
+			SHELL_ERR);
+		verb = "\"$__sandglass_verb\"";
+	}
+	return snprintf(lines, room, "%s" CELL_LINE END_LINE, first, verb, runner->cell_path,
+		SHELL_OUT, SHELL_ERR, SHELL_OUT, SHELL_ERR, SHELL_TELL, (unsigned)runner->number,
+		SHELL_TELL);
+}
+
 static struct cell run_cell(struct runner *runner)
 {
 	struct cell cell = { .started = processes_now() };
-	char lines[256];
+	char lines[512];
 	runner->number++;
-	cell.size = snprintf(lines, sizeof(lines),
-		". %s </dev/null >&%d 2>&%d %d>&- %d>&- %d>&-\n" END_LINE, runner->cell_path,
-		SHELL_OUT, SHELL_ERR, SHELL_OUT, SHELL_ERR, SHELL_TELL, (unsigned)runner->number,
-		SHELL_TELL);
+	cell.size = write_lines(runner, lines, sizeof(lines));
 	command(runner, lines);
 	cell.begun_us = clock_monotonic_us();
 	while (!cell.is_done) {

@@ -53,6 +53,24 @@ __sandglass_error() {
 	fi
 }
 
+# Called ahead of a cell that has a $(...): where that does not come to its end, bash 5.2 damages its own memory, and
+# dies at the second one. So another bash has a look first. Sets what is to be done with the file.
+__sandglass_parses() {
+	builtin set -- $? "$@"
+	__sandglass_verb=$(BASH_ENV= LC_ALL=C /bin/bash -O extglob -n <"$2" 2>&1)
+	if [[ $__sandglass_verb == *'unexpected EOF while looking for matching'* ]]; then
+		builtin echo "${__sandglass_verb//\/bin\/bash: line/bash: line}" >&"$3"
+		__sandglass_verb=__sandglass_refuse
+	else
+		__sandglass_verb=.
+	fi
+	return "$1" # the cell finds it in $?
+}
+
+__sandglass_refuse() {
+	return 2
+}
+
 # The runner has this called after each cell: number of the cell, status. What it echoes goes to the runner.
 __sandglass_end() {
 	builtin set +e -- "$1" "${__sandglass_code-$2}"

@@ -43,7 +43,7 @@ function main() {
 	const { Console } = require('console');
 	const { Writable } = require('stream');
 	const { HELPER, rewrite } = require('./imports.js');
-	const { readSync, writeSync, read } = fs;
+	const { readSync, writeSync, read, existsSync, mkdirSync, readlinkSync } = fs;
 	const immediate = setImmediate; /* users get another */
 	const { stringify } = JSON;
 	const terminate = process.reallyExit.bind(process);
@@ -513,11 +513,26 @@ function main() {
 				console[name] = own[name]; /* the inspector would keep what is logged */
 	}
 
+	const workspace = process.cwd();
 	let folder;
+
+	/** Where the working folder was removed, names of files lead nowhere: on in the workspace, made again if need be. */
+	function leaveRemovedFolder() {
+		try {
+			if (existsSync(readlinkSync('/proc/self/cwd'))) /* process.cwd() tells what it was */
+				return;
+			mkdirSync(workspace, { recursive: true });
+			process.chdir(workspace);
+			process.stderr.write(`[the working folder was removed; the session goes on in ${workspace}]\n`);
+		} catch {
+			/* it stays where it is, and calls say why they fail */
+		}
+	}
 
 	/** Ahead of a cell: names are found from the working folder. */
 	function mend() {
 		let now;
+		leaveRemovedFolder();
 		try {
 			now = process.cwd();
 		} catch {

@@ -88,8 +88,6 @@ static bool settle_in_sandbox(struct error *err)
 				   : null > 0 && dup2(null, 0) == 0 && close(null) == 0;
 	if (!is_placed)
 		return error_from_os(err, errno, "cannot open /dev/null");
-	if (chdir("/workspace") < 0)
-		return error_from_os(err, errno, "cannot enter /workspace");
 	return lockdown_dumpable(err) && lockdown_oom_score(err);
 }
 
@@ -128,7 +126,8 @@ static void enter_or_exit(const struct zygote *zygote, const struct wire_packet 
 	close(0);
 	bool is_in = cgroup_enter(groups->fds, groups->fd_count, &err) &&
 		     arrange_descriptors(packet->fds, &err) && settle_in_sandbox(&err) &&
-		     lockdown_user(request->degraded, &err) && lockdown_dumpable(&err);
+		     lockdown_user(request->degraded, &err) && lockdown_enter_workspace(&err) &&
+		     lockdown_dumpable(&err);
 	if (!is_in) {
 		dprintf(2, "%s", err.message);
 		_exit(70);

@@ -11,6 +11,7 @@
 #include "base/clock.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #define DEFAULT_MS 28000
 #define CLIENT_PATIENCE_MS 28000
@@ -58,14 +59,31 @@ static void write_truncated(const struct exec *exec, struct writer *writer)
 	writer_close(writer, '}');
 }
 
-static void write_memory(const struct exec *exec, struct writer *writer)
+static void describe_memory(const struct exec *exec, char *text, size_t size)
 {
-	char text[128];
-	snprintf(text, sizeof(text),
+	snprintf(text, size,
 		"memory limit reached: the sandbox may use %llu MiB, its peak was %llu MiB",
 		(unsigned long long)(exec->memory_limit >> 20),
 		(unsigned long long)(exec->memory_peak >> 20));
+}
+
+static void write_memory(const struct exec *exec, struct writer *writer)
+{
+	char text[128];
+	describe_memory(exec, text, sizeof(text));
 	writer_text(writer, "error", text);
+}
+
+/* Who reads a command's output and status only would see no more than "Killed". */
+static void say_memory(struct exec *exec)
+{
+	struct output *output = &exec->streams[1];
+	char text[128];
+	describe_memory(exec, text, sizeof(text));
+	if (output->line.size > 0)
+		output_feed(output, "\n", 1);
+	output_feed(output, text, strlen(text));
+	output_feed(output, "\n", 1);
 }
 
 static void write_files(const struct wire_limits *limits, struct writer *writer)
@@ -157,8 +175,10 @@ static void on_usage(
 		exec->memory_limit = usage->memory_limit;
 		exec->memory_peak = usage->memory_peak;
 		exec->sandbox->oom_kills = usage->oom_kills;
-		if (exec->hit_memory)
+		if (exec->hit_memory) {
+			say_memory(exec);
 			note_limit(exec->sandbox, "memory", "command_id", exec->command->id);
+		}
 	}
 	answer(exec, COMMAND_ENDED);
 }

@@ -126,7 +126,7 @@ static void on_write_head(struct transfer *transfer)
 	cleanup_writer struct writer writer = writer_make();
 	writer_open(&writer, NULL, '{');
 	writer_text(&writer, "path", transfer->path);
-	writer_text(&writer, "name", transfer_name(transfer));
+	transfer_write_name(transfer, &writer);
 	writer_int(&writer, "bytes", (int64_t)transfer->head.size);
 	transfer_free(transfer); /* the idle time begins here, and the answer tells its end */
 	sandbox_write_expiry(sandbox, &writer);
@@ -182,7 +182,7 @@ static void on_stat_head(struct transfer *transfer)
 	struct call *call = transfer->call;
 	cleanup_writer struct writer writer = writer_make();
 	writer_open(&writer, NULL, '{');
-	writer_text(&writer, "name", transfer_name(transfer));
+	transfer_write_name(transfer, &writer);
 	writer_text(&writer, "path", transfer->path);
 	writer_bool(&writer, "is_dir", S_ISDIR(transfer->head.mode));
 	writer_int(&writer, "size", (int64_t)transfer->head.size);
@@ -194,7 +194,7 @@ static void on_stat_head(struct transfer *transfer)
 }
 
 static const struct transfer_kind looking = {
-	.op = INSIDE_STAT, .is_looking = true, .on_head = on_stat_head
+	.op = INSIDE_STAT, .is_looking = true, .files_lead_nowhere = true, .on_head = on_stat_head
 };
 
 void files_stat(struct call *call)

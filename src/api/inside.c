@@ -191,8 +191,8 @@ bool inside_error(uint32_t code, int os_error, const char *path, struct error *e
 		return error_set(
 			err, ERROR_FILE_LOOP, "'%.180s' goes through too many links", path);
 	case INSIDE_BAD_PATH:
-		return error_set(
-			err, ERROR_FILE_PATH, "'%.180s' is not absolute or too long", path);
+		return error_set(err, ERROR_FILE_PATH,
+			"'%.180s' is too long, or a name in it is: 255 bytes", path);
 	case INSIDE_NO_SPACE:
 		error_set(err, ERROR_FILE_NO_SPACE,
 			"no space for '%.180s': the sandbox's files limit is reached", path);

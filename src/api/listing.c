@@ -1,6 +1,7 @@
 /*
  * GET /fs/dir: entries are turned into JSON as they come, so only the answer itself is held. Names
- * are any bytes: what is no UTF-8 is shown with replacement characters, and said to be.
+ * are any bytes: what is no UTF-8 is shown with replacement characters, and said to be. A link to a
+ * folder is a link: clients walk down whatever is_dir, and links may lead in circles.
  */
 #include "api/answer.h"
 #include "api/routes.h"
@@ -9,6 +10,7 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 
 #define ANSWER_LIMIT ((size_t)32 << 20)
 
@@ -46,7 +48,9 @@ static void write_entry(
 	writer_open(writer, NULL, '{');
 	writer_bytes(writer, "name", name, entry->name_size);
 	write_path(transfer, name, entry->name_size);
-	writer_bool(writer, "is_dir", entry->is_directory);
+	writer_bool(writer, "is_dir", entry->is_directory && !S_ISLNK(entry->mode));
+	if (entry->is_directory && S_ISLNK(entry->mode))
+		writer_bool(writer, "target_is_dir", true);
 	writer_int(writer, "size", (int64_t)entry->size);
 	transfer_write_mode(writer, entry->mode);
 	writer_int(writer, "mtime", entry->mtime_s);

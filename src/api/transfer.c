@@ -202,9 +202,12 @@ static void take_head(struct transfer *transfer)
 	struct error err;
 	if (!receive_head(transfer))
 		return;
-	if (transfer->head.error == INSIDE_OK)
+	uint32_t code = transfer->head.error;
+	if (code == INSIDE_OK)
 		return transfer->kind->on_head(transfer);
-	inside_error(transfer->head.error, transfer->head.os_error, transfer->path, &err);
+	if (code == INSIDE_NOT_DIRECTORY && transfer->kind->files_lead_nowhere)
+		code = INSIDE_NOT_FOUND;
+	inside_error(code, transfer->head.os_error, transfer->path, &err);
 	transfer_fail(transfer, &err);
 }
 
@@ -223,10 +226,18 @@ static void on_ready(struct loop_source *source, uint32_t events)
 
 /* ---- for answers ---- */
 
-const char *transfer_name(const struct transfer *transfer)
+void transfer_write_name(const struct transfer *transfer, struct writer *writer)
 {
-	const char *slash = strrchr(transfer->path, '/');
-	return slash[1] ? slash + 1 : transfer->path;
+	const char *path = transfer->path;
+	size_t end = strlen(path);
+	while (end > 1 && path[end - 1] == '/')
+		end--;
+	size_t begin = end;
+	while (begin > 0 && path[begin - 1] != '/')
+		begin--;
+	if (begin == end) /* the root */
+		begin--;
+	writer_bytes(writer, "name", path + begin, end - begin);
 }
 
 void transfer_write_mode(struct writer *writer, uint32_t mode)

@@ -16,6 +16,7 @@ struct transfer_kind {
 	uint16_t op;              /* enum inside_op */
 	const char *default_path; /* NULL: a path is required */
 	bool is_looking;          /* does not count as use of the sandbox */
+	bool files_lead_nowhere;  /* what a path names below a file is missing, and no mistake */
 	/* The head came and says OK. Answers at once, or goes on reading. */
 	void (*on_head)(struct transfer *transfer);
 	/* The socket can be read (after the head). NULL where nothing follows it. */
@@ -53,8 +54,8 @@ void transfer_want(struct transfer *transfer, uint32_t events);
 void transfer_expect(struct transfer *transfer, int64_t ms);
 #define TRANSFER_PATIENCE_MS 25000
 
-/* The path's last name; "/" for the root. */
-const char *transfer_name(const struct transfer *transfer);
+/* "name": the path's last name, without slashes behind it; "/" for the root. */
+void transfer_write_name(const struct transfer *transfer, struct writer *writer);
 void transfer_write_mode(struct writer *writer, uint32_t mode);
 
 #endif

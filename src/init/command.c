@@ -171,7 +171,7 @@ static _Noreturn void run_command(const struct command *command)
 	const struct serve_config *config = command->config;
 	if (cgroup_enter(config->cgroup_fds, config->cgroup_count, NULL) && setsid() >= 0 &&
 		place_descriptors(command) && lock_down(command) &&
-		(chdir("/workspace") == 0 || chdir("/") == 0)) {
+		lockdown_enter_workspace(&(struct error){ 0 })) {
 		lockdown_signals();
 		execute(command);
 	}

@@ -261,7 +261,8 @@ class Commands(Case):
         self.assertEqual(names, {
             "HOME", "USER", "LOGNAME", "SHELL", "PATH", "LANG", "TZ", "TERM", "PAGER", "GIT_PAGER",
             "MANPAGER", "SYSTEMD_PAGER", "LESS", "EDITOR", "VISUAL", "GIT_EDITOR",
-            "GIT_TERMINAL_PROMPT", "PYTHONUNBUFFERED", "PIP_NO_INPUT", "PIP_DISABLE_PIP_VERSION_CHECK",
+            "GIT_TERMINAL_PROMPT", "PYTHONUNBUFFERED", "PIP_NO_INPUT", "PIP_RETRIES",
+            "PIP_DISABLE_PIP_VERSION_CHECK",
             "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS",
             "PYTHONUNBUFFERED", "PWD"})
         self.assertIn(b"HOME=/home/user\n", done.stdout)

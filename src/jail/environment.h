@@ -29,6 +29,7 @@ static char *const user_environment[] = {
 	"GIT_EDITOR=true",
 	"GIT_TERMINAL_PROMPT=0",
 	"PIP_NO_INPUT=1",
+	"PIP_RETRIES=1", /* without a network five tries take eight seconds to say what one says */
 	/* what was printed before a limit, or while a stream is read, must be there */
 	"PYTHONUNBUFFERED=1",
 	NULL,

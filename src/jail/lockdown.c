@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 #define LAST_CAPABILITY 63
+#define WORKSPACE "/workspace"
 #define OOM_SCORE "500" /* of 1000; init has 0 */
 
 bool lockdown_bounding_set(uint64_t keep, struct error *err)
@@ -171,4 +172,14 @@ bool lockdown_user(unsigned degraded, struct error *err)
 	return lockdown_no_new_privileges(err) &&
 	       (degraded & LOCKDOWN_WITHOUT_LANDLOCK ||
 		       landlock_apply(user_rules, ARRAY_SIZE(user_rules), err));
+}
+
+bool lockdown_enter_workspace(struct error *err)
+{
+	if (chdir(WORKSPACE) == 0)
+		return true;
+	if (errno == ENOENT && (mkdir(WORKSPACE, 0755) == 0 || errno == EEXIST) &&
+		chdir(WORKSPACE) == 0)
+		return true;
+	return chdir("/") == 0 || error_from_os(err, errno, "cannot enter '/'");
 }

@@ -37,6 +37,10 @@ void lockdown_signals(void);
  * its init (a command). */
 bool lockdown_user(unsigned degraded, struct error *err);
 
+/* Into the folder where user code starts, as the user: made again if somebody has removed it. Where it cannot
+ * be entered, into the root. */
+bool lockdown_enter_workspace(struct error *err);
+
 /* Layers that an operator may do without, by name in `allow_degraded`. */
 #define LOCKDOWN_WITHOUT_LANDLOCK 1u
 

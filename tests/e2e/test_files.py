@@ -117,7 +117,8 @@ def test_what_is_missing_is_404(boxes, method, where):
     "method, where, path, status, code",
     [("GET", "/fs", "/tmp", 400, "file.is_directory"), ("PUT", "/fs", "/tmp", 400, "file.is_directory"), ("GET", "/fs/dir", "/etc/passwd", 400, "file.not_directory"),
      ("PUT", "/fs", "/etc/passwd/x", 400, "file.not_directory"), ("PUT", "/fs", "/usr/bin/x", 403, "file.forbidden"), ("DELETE", "/fs", "/etc/passwd", 403, "file.forbidden"),
-     ("GET", "/fs", "/dev/zero", 400, "file.special"), ("GET", "/fs", "relative", 400, None), ("GET", "/fs", "/" + "a" * 5000, 400, None)],
+     ("GET", "/fs", "/dev/zero", 400, "file.special"), ("GET", "/fs", "relative", 400, None), ("GET", "/fs", "/" + "a" * 5000, 400, None),
+     ("PUT", "/fs", "/tmp/" + "a" * 256, 400, "file.path")],
 )  # fmt: skip
 def test_refusals_say_why(boxes, method, where, path, status, code):
     answer = boxes().send(method, where, params={"path": path}, data=b"x" if method == "PUT" else None)
@@ -141,9 +142,30 @@ def test_a_listing_has_what_clients_read(boxes):
     listing = box.request("GET", "/fs/dir", params={"path": "/tmp"})
     entries = {entry["name"]: entry for entry in listing["entries"]}
     assert listing["path"] == "/tmp" and set(entries) == {"folder", "file", "link", "broken"}
-    assert entries["folder"]["is_dir"] is True and entries["file"]["is_dir"] is False and entries["link"]["is_dir"] is True and entries["broken"]["is_dir"] is False
+    assert entries["folder"]["is_dir"] is True and entries["file"]["is_dir"] is False and entries["broken"]["is_dir"] is False
+    assert entries["link"]["is_dir"] is False and entries["link"]["target_is_dir"] is True and not any("target_is_dir" in entries[name] for name in ("folder", "file", "broken"))
     assert entries["file"]["size"] == 6 and abs(entries["file"]["mtime"] - time.time()) < 100
     assert all(isinstance(entry["mtime"], int) and isinstance(entry["mode"], str) for entry in entries.values())
+
+
+def test_a_walk_ends_where_links_lead_in_circles(client, boxes):
+    box = boxes()
+    box.shell("cd /workspace && mkdir -p a/b && ln -s .. a/up && ln -s / a/b/root && ln -s b a/again && touch a/b/f")
+    walked = [(place, [d.name for d in folders], sorted(f.name for f in files)) for place, folders, files in client.sandboxes.get(box.id).filesystem.walk("/workspace")]
+    assert walked == [("/workspace", ["a"], []), ("/workspace/a", ["b"], ["again", "up"]), ("/workspace/a/b", [], ["f", "root"])]
+
+
+@pytest.mark.parametrize("path, name", [("/workspace", "workspace"), ("/workspace/", "workspace"), ("/workspace///", "workspace"), ("/", "/"), ("//", "/"), ("/usr/bin/", "bin")])
+def test_the_name_of_a_folder_has_no_slashes_behind_it(boxes, path, name):
+    told = boxes().request("GET", "/fs/stat", params={"path": path})
+    assert (told["name"], told["path"], told["is_dir"]) == (name, path, True)
+
+
+@pytest.mark.parametrize("path", ["/etc/passwd/x", "/etc/passwd/", "/etc/passwd/x/y"])
+def test_what_would_lie_below_a_file_does_not_exist(client, boxes, path):
+    box = boxes()
+    assert box.request("GET", "/fs/stat", want=404, params={"path": path})["code"] == "file.not_found"
+    assert client.sandboxes.get(box.id).filesystem.exists(path) is False
 
 
 def test_the_default_folder_of_a_listing_is_the_root(boxes):

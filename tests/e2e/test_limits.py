@@ -93,6 +93,14 @@ def test_memory_is_told_with_limit_and_peak(boxes):
     assert box.request("GET")["status"] == "running"
 
 
+def test_a_command_that_dies_of_the_memory_limit_says_so_to_who_reads_its_output_only(boxes):
+    box = boxes(limits={"memory_mb": 256, "files_mb": 32})
+    answer = box.command("printf 'no line end' >&2; exec python3 -c 'x = bytearray(1 << 30)'")
+    assert answer["exit_code"] == 137 and answer["limits_hit"] == ["memory"]
+    first, *_, last = answer["stderr"].splitlines()
+    assert first == "no line end" and last == answer["error"] and "256 MiB" in last
+
+
 def test_a_command_killed_for_memory_leaves_the_kernel_alone(boxes):
     box = boxes(limits={"memory_mb": 256, "files_mb": 32})
     kernel = box.kernel()

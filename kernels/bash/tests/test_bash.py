@@ -84,6 +84,24 @@ def test_a_syntax_error_is_told_with_its_line(kernel, code):
     assert kernel.run("echo on").stdout == "on\n"
 
 
+@pytest.mark.parametrize("code", ["echo $(echo a", "x=$(", "diff <(echo a", "echo \"$(cat <<E\nx\nE\n", "tee >(cat"])
+def test_unfinished_nested_commands_harm_neither_the_shell_nor_its_state(kernel, code):
+    kernel.run("kept=1; shopt -s extglob; set -u; IFS=.")
+    for _ in range(4):
+        run = kernel.run(code)
+        assert run.exit == 2 and "unexpected EOF" in run.stderr and ": line " in run.stderr and run.stdout == ""
+        assert kernel.run("echo 'open").exit == 2
+        assert kernel.run("`echo").exit == 2
+    run = kernel.run("(exit 5)")
+    assert outcome(kernel.run("echo $? $(echo $kept) $(for i in !(no); do echo in; break; done)")) == (0, "5 1 in\n", "")
+
+
+def test_traces_show_the_users_commands_only(kernel):
+    kernel.run("set -x")
+    run = kernel.run("echo $(echo a)")
+    assert run.stdout == "a\n" and "sandglass" not in run.stderr and "echo a" in run.stderr
+
+
 def test_missing_commands_give_127_and_a_text(kernel):
     run = kernel.run("nosuchcmd")
     assert run.exit == 127 and "nosuchcmd: command not found" in run.stderr

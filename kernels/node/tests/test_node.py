@@ -223,6 +223,13 @@ def test_files_of_the_working_folder_are_found(kernel, tmp_path):
     assert kernel.run("require('./other').y").text == "'sub'"
 
 
+def test_a_session_whose_folder_is_gone_goes_on_in_the_workspace(kernel, tmp_path):
+    kernel.run("let kept = 1; require('fs').mkdirSync('sub'); process.chdir('sub'); require('fs').rmdirSync('../sub')")
+    run = kernel.run("require('fs').writeFileSync('made', ''); [process.cwd(), require('fs').readdirSync('.'), kept]")
+    assert run.text == f"[ '{tmp_path}', [ 'made' ], 1 ]" and run.stderr == f"[the working folder was removed; the session goes on in {tmp_path}]\n"
+    assert kernel.run("kept").stderr == ""
+
+
 def test_built_in_modules_are_there_by_name_and_can_be_redeclared(kernel):
     assert kernel.run("path.join('a', os.EOL.length + '')").text == "'a/1'"
     assert kernel.run("const fs = require('fs'); let path = 5; fs === require('node:fs')").text == "true"

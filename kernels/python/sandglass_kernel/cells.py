@@ -70,6 +70,7 @@ def prepare(shell) -> None:
 
 def _transform(shell, source: str) -> str:
     """Magics become Python. IPython drops leading empty lines; line numbers must stay the user's."""
+    source = source.removeprefix("\ufeff")  # of a file that some editor has begun so
     if _has_no_magic(shell, source):
         return source if source.endswith("\n") else source + "\n"
     text = shell.transform_cell(source)

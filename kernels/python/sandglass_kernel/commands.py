@@ -9,6 +9,7 @@ import glob
 import importlib
 import importlib.util
 import os
+import re
 import shlex
 import signal
 import site
@@ -22,8 +23,9 @@ from .streams import order, streams
 
 SHELL = "/bin/bash"
 GRACE_SECONDS = 0.2  # between asking and killing; the limit's own escalation leaves half a second
-NETWORK_VERBS = {"install", "download", "wheel", "index", "search"}
-NO_NETWORK = "pip: this sandbox has no network, so packages cannot be fetched. Use what is installed (%pip list)."
+SHELL_SIGNS = set(";|&<>`$()")
+NETWORK_VERBS = {"download", "wheel", "index", "search"}
+NO_NETWORK = "pip: this sandbox has no network, so {} cannot be fetched. Use what is installed (%pip list)."
 
 
 def _stop(child: subprocess.Popen) -> None:
@@ -81,7 +83,7 @@ def run(command, *, input_fd=subprocess.DEVNULL, keep_out=False, keep_err=False,
 def system(shell, command: str) -> None:
     """`!command`"""
     words = command.split()
-    if words and words[0] in ("pip", "pip3") and not set(command) & set(";|&<>`$()"):
+    if words and words[0] in ("pip", "pip3") and not set(command) & SHELL_SIGNS:
         return pip(shell, command.split(None, 1)[1] if len(words) > 1 else "")
     code, _, _ = run(command)
     shell.user_ns["_exit_code"] = code
@@ -169,30 +171,47 @@ def _pip_command() -> list[str] | None:
 def pip(shell, line: str) -> None:
     words = shlex.split(line)
     verb = next((w for w in words if not w.startswith("-")), "")
-    local = "--no-index" in words or "-h" in words or "--help" in words
-    if verb in NETWORK_VERBS and not local and not _has_network():
-        print(NO_NETWORK, file=sys.stderr)
-        shell.user_ns["_exit_code"] = 1
-        return
+    asks_index = verb in {"install", *NETWORK_VERBS} and not {"--no-index", "-h", "--help"} & set(words)
+    is_cut_off = asks_index and not _has_network()
     command = _pip_command()
     if command is None:
         print("pip: not part of this image", file=sys.stderr)
-        shell.user_ns["_exit_code"] = 127
-        return
-    if verb in ("install", "uninstall", "list", "freeze"):
-        words[words.index(verb) + 1:words.index(verb) + 1] = _quiet_options(verb)
-    code, _, _ = run(command + words)
+        code = 127
+    elif is_cut_off and verb in NETWORK_VERBS:
+        print(NO_NETWORK.format("packages"), file=sys.stderr)
+        code = 1
+    else:
+        code = _run_pip(command, line, words, verb, is_cut_off)
     shell.user_ns["_exit_code"] = code
-    if code == 0 and verb == "install":
-        if os.path.isdir(site.USER_SITE):
-            site.addsitedir(site.USER_SITE)  # reads new .pth files
+
+
+def _run_pip(command: list[str], line: str, words: list[str], verb: str, is_cut_off: bool) -> int:
+    """Also without a network what is there already, or lies in a file, can be asked for."""
+    text, changes = command + words, verb in ("install", "uninstall")
+    if changes:
+        at = len(command) + words.index(verb) + 1
+        text[at:at] = _options(verb, is_cut_off)
+    elif set(line) & SHELL_SIGNS:
+        text = f"{shlex.join(command)} {line}"  # `%pip list | head`
+    code, _, errors = run(text, keep_err=is_cut_off)
+    if is_cut_off:
+        _tell_errors(errors.decode("utf-8", "replace"))
+    if code == 0 and verb == "install" and os.path.isdir(site.USER_SITE):
+        site.addsitedir(site.USER_SITE)  # reads new .pth files
     importlib.invalidate_caches()
+    return code
 
 
-def _quiet_options(verb: str) -> list[str]:
-    """pip asks for a newer self over the network, and before it uninstalls; Debian's refuses to install at all."""
-    return {"install": ["--disable-pip-version-check", "--break-system-packages"],
-            "uninstall": ["--yes", "--break-system-packages"]}.get(verb, ["--disable-pip-version-check"])
+def _options(verb: str, is_cut_off: bool) -> list[str]:
+    """pip asks before it uninstalls; Debian's refuses to install at all."""
+    own = ["--yes"] if verb == "uninstall" else ["--no-index"] * is_cut_off
+    return ["--break-system-packages", *own]
+
+
+def _tell_errors(errors: str) -> None:
+    """pip says of a package only that there is none; say why."""
+    missing = re.search(r"No matching distribution found for (.+)", errors)
+    print(NO_NETWORK.format(repr(missing[1])) if missing else errors.rstrip("\n"), end="\n" if errors else "", file=sys.stderr)
 
 
 def missing(name: str):

@@ -10,7 +10,9 @@ memory.
 from __future__ import annotations
 
 import base64
+import functools
 import io
+import logging
 import math
 import sys
 import weakref
@@ -18,10 +20,13 @@ import weakref
 BACKEND = "module://sandglass_kernel.figures"
 PIXELS_MAX = 36_000_000
 PNG_MAX = 5 << 20  # a bigger one is drawn again with less resolution
+WIDE_FONTS = ("WenQuanYi Micro Hei", "Noto Sans CJK JP", "WenQuanYi Zen Hei")
 FILE_BACKENDS = {"pdf", "pgf", "ps", "svg", "cairo", "template"}
 
 _publish = None  # set by the shell: takes a bundle
 _shown = weakref.WeakSet()
+_wants_svg = False  # beside the PNG
+_told = set()  # what this cell was told of fonts
 
 
 class FigureTooBig(ValueError):
@@ -77,14 +82,30 @@ def png_of_value(figure) -> str | None:
     return base64.b64encode(data).decode("ascii")
 
 
+def svg_of_value(figure) -> str | None:
+    """What the SVG formatter calls: nothing, unless the user has asked for such pictures."""
+    if not _wants_svg or not figure.axes:
+        return None
+    buffer, stale = io.StringIO(), figure.stale
+    figure.savefig(buffer, format="svg", bbox_inches="tight", facecolor=figure.get_facecolor(), edgecolor=figure.get_edgecolor())
+    figure.stale = stale
+    return buffer.getvalue()
+
+
+def choose_formats(names) -> None:
+    """`%config InlineBackend.figure_formats`: SVG comes beside the PNG, and no other format is another picture."""
+    global _wants_svg
+    _wants_svg = "svg" in ({names} if isinstance(names, str) else set(names or ()))
+
+
 def _show_and_close(manager) -> None:
     from matplotlib._pylab_helpers import Gcf
     figure = manager.canvas.figure
     try:
         if figure not in _shown or figure.stale:
-            data = png_of_value(figure)
+            svg, data = svg_of_value(figure), png_of_value(figure)
             if data is not None:
-                _publish({"image/png": data})
+                _publish({"image/png": data, "image/svg+xml": svg})
     finally:
         Gcf.destroy(manager)
 
@@ -105,7 +126,8 @@ def flush() -> None:
 
 
 def close_all() -> None:
-    """Forget open figures without showing them."""
+    """Forget open figures without showing them, and what was said of fonts."""
+    _told.clear()
     helpers = sys.modules.get("matplotlib._pylab_helpers")
     if helpers is not None:
         helpers.Gcf.figs.clear()
@@ -138,19 +160,47 @@ def configure(pyplot) -> None:
     shell = get_ipython()
     if shell is not None:
         shell.display_formatter.formatters["image/png"].for_type(Figure, png_of_value)
+        shell.display_formatter.formatters["image/svg+xml"].for_type(Figure, svg_of_value)
 
 
 def _draw_asian_letters(matplotlib) -> None:
     """Glyphs that the first font lacks come from the second, if it is there and the family itself is a list."""
     from matplotlib import font_manager
     names = {entry.name for entry in font_manager.fontManager.ttflist}
-    if len(matplotlib.rcParams["font.family"]) > 1:
-        return  # the image has settled it
-    for wide in ("WenQuanYi Micro Hei", "Noto Sans CJK JP", "WenQuanYi Zen Hei"):
-        if wide in names:
-            family = ["DejaVu Sans", wide]
-            matplotlib.rcParams["font.family"] = matplotlib.rcParamsDefault["font.family"] = family
-            return
+    wide = next((name for name in WIDE_FONTS if name in names), None)
+    if wide is None:
+        return
+    if len(matplotlib.rcParams["font.family"]) == 1:  # else the image has settled it
+        family = ["DejaVu Sans", wide]
+        matplotlib.rcParams["font.family"] = matplotlib.rcParamsDefault["font.family"] = family
+    _fall_back_on(wide, font_manager)
+
+
+def _fall_back_on(wide: str, font_manager) -> None:
+    """Also where code names a font of its own, such as SimHei or Arial, that may not be here and has few glyphs."""
+    logging.getLogger(font_manager.__name__).addFilter(_tell_font_once)
+    find = getattr(font_manager.FontManager, "_find_fonts_by_props", None)
+    if find is None:
+        return
+
+    @functools.wraps(find)
+    def find_and_add(self, prop, fontext="ttf", *args, **kwargs):
+        found = find(self, prop, fontext, *args, **kwargs)
+        if fontext == "ttf":
+            path = self.findfont(font_manager.FontProperties(family=wide), fontext)
+            if path not in found:
+                found.append(path)
+        return found
+
+    font_manager.FontManager._find_fonts_by_props = find_and_add
+
+
+def _tell_font_once(record) -> bool:
+    """That a font is missing is said once in a cell, not for each label of each axis."""
+    text = record.getMessage()
+    is_new = text not in _told
+    _told.add(text)
+    return is_new
 
 
 # ------------------------------------------------------------ what matplotlib looks for in a backend

@@ -23,12 +23,13 @@ READY_TOLD = json.dumps({"language": "python", "version": platform.python_versio
 
 
 class Kernel:
-    def __init__(self, shell, flush_stdio):
+    def __init__(self, shell, flush_stdio, workspace):
         self.shell = shell
         self.pid = os.getpid()
         self.number = 0
         self.exit = 0
         self._flush_stdio = flush_stdio
+        self.workspace = workspace
         shell.on_error = self.report
 
     def report(self, error: BaseException) -> None:
@@ -102,7 +103,7 @@ class Kernel:
         """One cell, with all that belongs to it."""
         gate.begin()
         streams.mend()
-        surroundings.look_again_for_modules()
+        surroundings.look_again_for_modules(surroundings.find_working_folder(self.workspace))
         if is_first:
             surroundings.read_path_files()
         code = self.run(source)
@@ -133,7 +134,8 @@ def main(fd: int, cpus: int = 1, home: str = "/home/user", workspace: str = "/wo
     gate.install(fd)
     surroundings.settle(home, workspace, cpus)
     shell.user_ns["_dh"][:] = [workspace]
-    kernel = Kernel(shell, _find_flush_stdio())
+    shell.home_dir = home
+    kernel = Kernel(shell, _find_flush_stdio(), workspace)
     if is_early:
         from . import warming
         warming.rehearse(kernel)

@@ -140,13 +140,17 @@ class Memory(dict):
 
 
 class InlineBackend(Configurable):
-    """`%config InlineBackend.figure_format = ...` is a line models like to write; it changes nothing here."""
+    """`%config InlineBackend.figure_format = ...` is a line models like to write; of it only SVG counts."""
 
     figure_format = traitlets.Any("png").tag(config=True)
     figure_formats = traitlets.Any(("png",)).tag(config=True)
     print_figure_kwargs = traitlets.Any({}).tag(config=True)
     rc = traitlets.Any({}).tag(config=True)
     close_figures = traitlets.Any(True).tag(config=True)
+
+    @traitlets.observe("figure_format", "figure_formats")
+    def _on_formats(self, change):
+        figures.choose_formats(change["new"])
 
 
 class Shell(InteractiveShell):
@@ -219,6 +223,15 @@ class Shell(InteractiveShell):
         from IPython.utils.text import LSString, SList
         text = commands.output_of(self, self.var_expand(cmd, depth=depth + 1))
         return SList(text.splitlines()) if split else LSString(text)
+
+    def run_cell(self, *args, **kwargs):
+        """Code within a cell, by %%capture for one: its figures are shown, or caught, with what else it shows."""
+        result = super().run_cell(*args, **kwargs)
+        try:
+            figures.flush()
+        except Exception as error:
+            self.on_error(error)
+        return result
 
     def showtraceback(self, exc_tuple=None, filename=None, tb_offset=None, exception_only=False, running_compiled_code=False):
         error = (exc_tuple or sys.exc_info())[1]

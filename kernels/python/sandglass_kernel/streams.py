@@ -182,12 +182,23 @@ class Streams:
             self.out = sys.__stdout__ = make_stream(OUT)
         if _is_unusable(self.err):
             self.err = sys.__stderr__ = make_stream(ERR)
-        if _is_unusable(sys.stdout):
+        if _is_unusable(sys.stdout) or self._leads_away(sys.stdout):
             sys.stdout = self.out
-        if _is_unusable(sys.stderr):
+        if _is_unusable(sys.stderr) or self._leads_away(sys.stderr):
             sys.stderr = self.err
         if sys.stdin is None or getattr(sys.stdin, "closed", True):
             sys.stdin = open(0, encoding="utf-8", errors="surrogateescape", closefd=False)
+
+    def _leads_away(self, stream) -> bool:
+        """Would nobody see what is printed there? Known of files and of what only collects; other objects may pass it on."""
+        if stream is self.out or stream is self.err:
+            return False
+        if isinstance(stream, io.StringIO) or isinstance(getattr(stream, "buffer", None), io.BytesIO):
+            return True
+        try:
+            return _identity(stream.fileno()) not in [identity for _, identity in self._kept.values()]
+        except Exception:
+            return False
 
     def are_ours(self) -> bool:
         """True unless user code has put other objects in place, to catch what is printed."""

@@ -17,6 +17,8 @@ ENVIRONMENT = {
     # an editor that leaves the file as it is: git then refuses an empty message instead of waiting
     "EDITOR": "true", "VISUAL": "true", "GIT_EDITOR": "true",
     "MPLBACKEND": "agg",
+    # without a network five tries take eight seconds to say what one says
+    "PIP_RETRIES": "1", "PIP_NO_INPUT": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1",
 }
 IMAGE_ENVIRONMENT = "/usr/share/sandglass/environment"  # what the template's ENV lines set; see src/jail/environment.h
 HOME = "/home/user"
@@ -74,10 +76,28 @@ def read_path_files() -> None:
             print(f"{site.USER_SITE}: {type(problem).__name__}: {problem}", file=sys.stderr)
 
 
-def look_again_for_modules() -> None:
+def find_working_folder(workspace: str) -> str:
+    """Ahead of a cell. Where the folder was removed, say by a TemporaryDirectory that the session stood in, names of files
+    would lead nowhere: the session goes on in the workspace, which is made again if it has to be."""
+    try:
+        return os.getcwd()
+    except OSError:
+        pass
+    for folder in (workspace, "/"):
+        try:
+            os.makedirs(folder, exist_ok=True)
+            os.chdir(folder)
+        except OSError:
+            continue
+        print(f"[the working folder was removed; the session goes on in {folder}]", file=sys.stderr)
+        return folder
+    return ""
+
+
+def look_again_for_modules(folder: str) -> None:
     """Ahead of a cell: files may have been put into the working folder or installed since, within one clock tick."""
     cache = sys.path_importer_cache
-    finder = cache.get(os.getcwd())
+    finder = cache.get(folder)
     if finder is not None:
         finder.invalidate_caches()
     for path in (site.USER_SITE, ""):
@@ -159,5 +179,6 @@ def settle(home: str, workspace: str, cpus: int) -> None:
     reseed()
     set_environment(home, cpus)
     set_processors(cpus)
-    os.chdir(workspace)
+    if os.path.isdir(workspace) and os.access(workspace, os.X_OK):  # else where we were put
+        os.chdir(workspace)
     set_paths(home)

@@ -6,6 +6,7 @@ and stacks without bound.
 """
 from __future__ import annotations
 
+import linecache
 import os
 import sys
 import traceback
@@ -92,6 +93,7 @@ def _one(exc: BaseException, message: str, depth: int = 0) -> str:
     stack = _user_stack(exc.__traceback__)
     lines = [HEADER, *stack.format()] if stack else []
     if type(exc) in (SyntaxError, IndentationError, TabError):
+        _give_line(exc)
         lines += traceback.TracebackException(type(exc), exc, None).format_exception_only()
     else:
         lines.append(type_name(type(exc)) + (f": {message}" if message else "") + "\n")
@@ -104,6 +106,12 @@ def _one(exc: BaseException, message: str, depth: int = 0) -> str:
         if len(exc.exceptions) > GROUP_MAX:
             lines.append(f"  +-- and {len(exc.exceptions) - GROUP_MAX} more\n")
     return "".join(lines)
+
+
+def _give_line(exc: SyntaxError) -> None:
+    """The compiler's later passes (`return` outside of a function) tell the number of the line and not the line."""
+    if exc.text is None and isinstance(exc.filename, str) and isinstance(exc.lineno, int):
+        exc.text = linecache.getline(exc.filename, exc.lineno) or None
 
 
 def _user_stack(tb) -> traceback.StackSummary:

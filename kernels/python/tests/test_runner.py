@@ -88,6 +88,8 @@ def test_the_source_of_a_function_can_be_had(kernel):
 def test_long_code_and_odd_characters_come_through(kernel):
     assert kernel.run("s = '" + "z" * 1_000_000 + "'\nlen(s)").text == "1000000"
     assert kernel.run("größe = '漢🙂'\nprint(größe)\nlen(größe)").stdout == "漢🙂\n"
+    assert kernel.run("\ufeffprint('after the mark')\n").stdout == "after the mark\n"
+    assert kernel.run("\ufeff%pwd").exit == 0
     assert kernel.run("'a\0b'").exit == 1  # what Python says to it
     assert kernel.run("1").text == "1"
 
@@ -160,7 +162,8 @@ def test_text_is_written_at_once(kernel):
 @pytest.mark.parametrize("harm", [
     "import sys\nsys.stdout.close()\nsys.stderr.close()", "import os\nos.close(1)\nos.close(2)\nos.close(0)", "import sys\nsys.stdout = sys.stderr = None",
     "import os\nfd = os.open('f', os.O_CREAT | os.O_WRONLY)\nos.dup2(fd, 1)\nos.dup2(fd, 2)\nos.close(fd)", "import sys\nsys.stdout.detach()\nsys.stderr.detach();",
-    "import os, sys\nsys.stdin.close()\nos.close(10)\nos.close(11)", "import os\nos.closerange(4, 64)", "import os\nos.set_blocking(1, False)"])
+    "import os, sys\nsys.stdin.close()\nos.close(10)\nos.close(11)", "import os\nos.closerange(4, 64)", "import os\nos.set_blocking(1, False)",
+    "import io, sys\nsys.stdout = sys.stderr = io.StringIO()\n1 / 0", "import sys\nsys.stdout = sys.stderr = open('f', 'w')", "import io, sys\nsys.stdout = io.TextIOWrapper(io.BytesIO())"])
 def test_a_cell_that_ruins_its_streams_ruins_nothing_else(kernel, harm):
     kernel.run(harm)
     run = kernel.run("import sys\nprint('ok')\nprint('err', file=sys.stderr)\n'value'")
@@ -173,6 +176,13 @@ def test_a_wrapper_around_the_buffer_does_no_harm(kernel):
     run = kernel.run("import io, sys\nsys.stdout = io.TextIOWrapper(sys.stdout.buffer, encoding='utf-8')\nprint('wrapped')")
     assert run.stdout == "wrapped\n"
     assert kernel.run("sys.stdout = sys.__stdout__\nimport gc\ngc.collect()\nprint('back')").stdout == "back\n"
+
+
+def test_an_object_that_passes_on_what_is_printed_stays_in_place(kernel):
+    kernel.run("import sys\nclass Both:\n    def __init__(self, one):\n        self.one, self.kept = one, []\n    def write(self, text):\n        self.kept.append(text)\n        return self.one.write(text)\n"
+               "    def flush(self):\n        pass\nsys.stdout = both = Both(sys.stdout)")
+    assert kernel.run("print('seen')").stdout == "seen\n"
+    assert kernel.run("''.join(both.kept)").text == r"'seen\n'"
 
 
 def test_a_log_handler_of_an_earlier_cell_still_writes(kernel):
@@ -338,6 +348,25 @@ def test_asian_labels_have_glyphs(kernel):
         assert "missing from" not in run.stderr
 
 
+@pytest.mark.parametrize("family", ["'SimHei'", "'Arial'", "['Times New Roman', 'SimSun']", "'serif'", "'monospace'"])
+def test_a_font_that_is_not_there_is_named_once_and_glyphs_are_drawn(kernel, family):
+    run = kernel.run(PLOT + f"plt.rcParams['font.family'] = {family}\nplt.plot([1, -2])\nplt.title('中文 Größe')\nplt.show()")
+    lines = run.stderr.splitlines()
+    assert len(run.pngs) == 1 and len(lines) == len(set(lines)) and len([line for line in lines if "findfont" in line]) <= 2
+    if kernel.run("from matplotlib import font_manager as m\nany('WenQuanYi' in e.name for e in m.fontManager.ttflist)").text == "True":
+        assert "missing from" not in run.stderr
+    again = kernel.run("plt.plot([1])\nplt.show()")
+    assert again.stderr.splitlines() == [line for line in lines if "findfont" in line]
+
+
+def test_svg_comes_beside_the_png_when_it_is_asked_for(kernel):
+    run = kernel.run("%config InlineBackend.figure_format = 'svg'\n" + PLOT + "plt.plot([1, 2])\nplt.show()\nfig, ax = plt.subplots()\nfig")
+    assert [sorted(shown) for shown in run.displays] == [["image/png", "image/svg+xml"], ["image/png", "image/svg+xml", "text/plain"]]
+    assert all("<svg" in shown["image/svg+xml"] for shown in run.displays)
+    run = kernel.run("%config InlineBackend.figure_formats = ['png', 'retina']\nplt.plot([1])\nplt.show()")
+    assert [list(shown) for shown in run.displays] == [["image/png"]]
+
+
 # ------------------------------------------------------------ errors
 
 def test_an_error_is_told_on_both_ways(kernel):
@@ -358,8 +387,8 @@ def test_causes_come_in_order(kernel):
 
 @pytest.mark.parametrize("code, words", [
     ("a = 1\nb = 2\nc = (3 +\n", ["SyntaxError", "line 3", "^"]), ("print('never')\nx = = 2", ["SyntaxError", "line 2", "^"]),
-    ("\n\n  \nif True:\nx", ["IndentationError", "line 5"]), ("return 5", ["SyntaxError", "outside function"]), ("x = 'open", ["SyntaxError", "line 1"]),
-    ("def f(:\n  pass\n%time 1", ["SyntaxError", "line 1"]), ("\nbreak", ["SyntaxError", "line 2"])])
+    ("\n\n  \nif True:\nx", ["IndentationError", "line 5"]), ("return 5", ["SyntaxError", "outside function", "    return 5\n"]), ("x = 'open", ["SyntaxError", "line 1"]),
+    ("def f(:\n  pass\n%time 1", ["SyntaxError", "line 1"]), ("\nbreak", ["SyntaxError", "line 2", "    break\n"]), ("def f():\n    print('ä'); nonlocal q", ["SyntaxError", "line 2", "nonlocal q\n"])])
 def test_a_syntax_error_has_its_place_and_nothing_runs(kernel, code, words):
     run = kernel.run(code)
     assert run.exit == 1 and run.stdout == "" and all(w in run.error["traceback"] for w in words), run.error["traceback"]
@@ -680,6 +709,22 @@ def test_earlier_cells_can_be_looked_at(kernel):
 def test_capture_catches_all(kernel):
     assert kernel.run("%%capture c\nprint('p')\ndisplay('d')\n'v'").log == [("done", {"exit": 0})]
     assert kernel.run("(c.stdout, len(c.outputs))").text == "('p\\n', 2)"
+    run = kernel.run("%%capture c\n" + PLOT + "plt.plot([1])\nplt.show()\nplt.plot([2])\n")
+    assert run.log == [("done", {"exit": 0})] and len(kernel.run("c.show()").pngs) == 2
+
+
+@pytest.mark.parametrize("harm", ["import os, tempfile\nwith tempfile.TemporaryDirectory() as folder:\n    os.chdir(folder)", "import os, shutil\nshutil.rmtree(os.getcwd())"])
+def test_a_session_whose_folder_is_gone_goes_on_in_the_workspace(kernel, harm):
+    kernel.run("kept = 1")
+    kernel.run(harm)
+    run = kernel.run("import os\nopen('made', 'w').close()\nos.getcwd(), os.listdir(), kept")
+    workspace = kernel.how["workspace"]
+    assert run.text == f"({workspace!r}, ['made'], 1)" and run.stderr == f"[the working folder was removed; the session goes on in {workspace}]\n"
+    assert kernel.run("os.getcwd()").stderr == ""
+
+
+def test_cd_without_a_place_goes_home(kernel):
+    assert kernel.run("%cd\nimport os\nos.getcwd()").text == repr(kernel.how["home"])
 
 
 def test_pip_answers_at_once(kernel):
@@ -688,7 +733,11 @@ def test_pip_answers_at_once(kernel):
     if kernel.run("import socket\ns = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\ntry:\n    s.connect(('192.0.2.1', 443))\n    r = 1\nexcept OSError:\n    r = 0\nr").text == "0":
         for code in ("%pip install x", "!pip install x", "pip install x"):
             run = kernel.run(code, 20)
-            assert "no network" in run.stderr and run.exit == 0 and len(run.stderr.splitlines()) == 1
+            assert "no network" in run.stderr and "'x'" in run.stderr and run.exit == 0 and len(run.stderr.splitlines()) == 1
+        run = kernel.run("%pip install numpy 'pandas>=2'\nimport pandas\n_exit_code")
+        assert "already satisfied: numpy" in run.stdout and run.text == "0" and run.stderr == ""
+    run = kernel.run("%pip list | head -2")
+    assert len(run.stdout.splitlines()) == 2 and "option" not in run.stderr
 
 
 # ------------------------------------------------------------ surroundings
@@ -698,7 +747,8 @@ def test_the_environment_is_exactly_the_promised_one(kernel):
     home = kernel.how["home"]
     assert json.loads(run.stdout) == {
         "HOME": home, "USER": "user", "LOGNAME": "user", "SHELL": "/bin/bash", "LANG": "C.UTF-8", "TZ": "UTC", "PATH": f"{home}/.local/bin:/usr/local/bin:/usr/bin:/bin", "TERM": "dumb",
-        "PAGER": "cat", "GIT_PAGER": "cat", "EDITOR": "true", "VISUAL": "true", "GIT_EDITOR": "true", "MPLBACKEND": "agg", "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+        "PAGER": "cat", "GIT_PAGER": "cat", "EDITOR": "true", "VISUAL": "true", "GIT_EDITOR": "true", "MPLBACKEND": "agg", "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1",
+        "PIP_RETRIES": "1", "PIP_NO_INPUT": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
     assert kernel.run("import os\nos.getcwd()").text == repr(kernel.how["workspace"])
 
 
