@@ -293,6 +293,7 @@ int main(void)
 	static struct api api;
 	struct error err = { 0 };
 	signal(SIGPIPE, SIG_IGN);
+	signal(SIGINT, SIG_IGN); /* of a terminal: the keeper gets it too, and ends all in order */
 	mallopt(M_MMAP_THRESHOLD, MAPPED_FROM);
 	log_init("api", LOG_INFO);
 	bool is_good = start(&api, &err) && loop_run(&api.loop, &err);

@@ -54,6 +54,26 @@ def test_a_clean_stop_while_a_cell_runs_is_quick(own_daemon, boxes):
     assert time.monotonic() - start < 10 and not worker.is_alive()
 
 
+@pytest.mark.parametrize("how", ["term", "interrupt from a terminal"])
+def test_an_ordered_stop_logs_no_warning(own_daemon, boxes, how):
+    """With all kinds of work under way: nothing is wrong, so nothing is warned of."""
+    daemon = own_daemon()
+    box = boxes(daemon=daemon)
+    waiting = box.kernel()
+    detached = {"code": "import time; time.sleep(100)", "timeout_ms": 90000, "detach": True}
+    box.request("POST", f"/repl/sessions/{waiting.id}/run", json=detached, want=202)
+    streamed = box.send("POST", "/exec/stream", json={"cmd": "sleep 100"}, stream=True)
+    followed = box.send("GET", "/events", params={"follow": "true"}, stream=True)
+    if how != "term":
+        os.killpg(daemon.pid, signal.SIGINT)
+        wait_until(lambda: not daemon.is_running, 15, "the daemon has ended")
+    daemon.stop()
+    streamed.close()
+    followed.close()
+    loud = [line for line in daemon.events() if line["level"] in ("warning", "error")]
+    assert not loud and daemon.events("stopping"), loud
+
+
 def test_a_second_start_on_the_same_folder_is_refused(own_daemon):
     daemon = own_daemon()
     second = Daemon(daemon.state)
