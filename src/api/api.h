@@ -46,6 +46,7 @@ struct api {
 	size_t code_bytes; /* of all cells that are not over */
 	unsigned descriptors, descriptor_limit;
 	uint32_t last_run;
+	uint64_t start;          /* which one it is on this database; the first is 1 */
 	uint8_t preview_key[32]; /* seals preview tokens */
 	bool is_stopping;
 	char frame[65536]; /* scratch of whoever reads right now */

@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "store/idempotency.h"
 #include "store/secrets.h"
+#include "store/starts.h"
 #include "wire/keeper.h"
 
 #include <errno.h>
@@ -90,7 +91,7 @@ static void load_session(void *context, const struct session_row *row)
 static bool load(struct api *api, struct error *err)
 {
 	api->store = store_open(api->config.database, err);
-	return api->store &&
+	return api->store && starts_count(api->store, &api->start, err) &&
 	       secret_row_get(
 		       api->store, "preview", api->preview_key, sizeof(api->preview_key), err) &&
 	       keys_load(&api->keys, api->store, api->config.keys, api->config.key_count, err) &&

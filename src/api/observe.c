@@ -8,6 +8,7 @@
 #include "api/query.h"
 #include "api/routes.h"
 #include "api/sandbox.h"
+#include "api/sandbox_log.h"
 #include "api/sse.h"
 
 #include <inttypes.h>
@@ -16,13 +17,13 @@
 
 #define PLACE_LIMIT ((uint64_t)1 << 53) /* what JSON numbers hold exactly */
 #define TAIL_LIMIT 100000
-#define GAP_TEXT "[... %" PRIu64 " bytes of output left out ...]\n"
+#define LOG_PLACE_LIMIT ((uint64_t)INT64_MAX)
 
 /* A browser that comes back says what it has seen. */
-static bool read_last_id(const struct call *call, uint64_t *id, struct error *err)
+static bool read_last_id(const struct call *call, uint64_t most, uint64_t *id, struct error *err)
 {
 	const char *last = http_request_header(call->request, "Last-Event-ID");
-	if (!last || query_parse_number(last, strlen(last), PLACE_LIMIT, id))
+	if (!last || query_parse_number(last, strlen(last), most, id))
 		return true;
 	return error_set(err, ERROR_INVALID, "'Last-Event-ID' is none of this stream's");
 }
@@ -60,9 +61,13 @@ static void write_log(struct writer *writer, const struct record *record, size_t
 
 static void write_log_gap(struct writer *writer, uint64_t bytes, uint64_t place)
 {
-	char text[96];
-	int size = snprintf(text, sizeof(text), GAP_TEXT, bytes);
-	write_line(writer, place, text, (size_t)size);
+	char text[LOG_GAP_SIZE];
+	size_t size = log_gap_text(place - bytes, place, text);
+	for (size_t at = 0; at < size;) {
+		size_t line = strcspn(text + at, "\n") + 1;
+		write_line(writer, place, text + at, line);
+		at += line;
+	}
 }
 
 static const struct follow_style log_style = { .write = write_log, .write_gap = write_log_gap };
@@ -107,7 +112,8 @@ static bool make_log_text(const struct journal *log, uint64_t place, uint32_t ki
 	struct buf *text, struct error *err)
 {
 	uint64_t first = journal_first_place(log);
-	bool is_good = place >= first || buf_printf(text, GAP_TEXT, first - place);
+	char gap[LOG_GAP_SIZE];
+	bool is_good = place >= first || buf_append(text, gap, log_gap_text(place, first, gap));
 	for (const struct record *record = journal_find(log, place); is_good && record;
 		record = journal_next(log, record)) {
 		size_t from = place > record->place ? (size_t)(place - record->place) : 0;
@@ -118,13 +124,14 @@ static bool make_log_text(const struct journal *log, uint64_t place, uint32_t ki
 }
 
 /* Behind what a reader that comes back has seen, else from the last `tail` lines on. A place that
- * was not reached yet is of an earlier life of this process: all is new to that reader. */
+ * was not reached yet is nobody's: all is told. */
 static bool read_log_place(
 	const struct call *call, uint32_t kinds, uint64_t *ret_place, struct error *err)
 {
 	const uint64_t none = UINT64_MAX;
 	uint64_t tail = none, last = none;
-	if (!query_number(call, "tail", TAIL_LIMIT, &tail, err) || !read_last_id(call, &last, err))
+	if (!query_number(call, "tail", TAIL_LIMIT, &tail, err) ||
+		!read_last_id(call, LOG_PLACE_LIMIT, &last, err))
 		return false;
 	*ret_place = tail == none ? 0 : tail_place(call->sandbox->log, kinds, tail);
 	if (last != none)
@@ -179,7 +186,7 @@ static bool read_since(const struct call *call, uint64_t *since, struct error *e
 {
 	uint64_t tail = TAIL_LIMIT, next = call->sandbox->events->next_number;
 	*since = 0;
-	if (!read_last_id(call, since, err) ||
+	if (!read_last_id(call, PLACE_LIMIT, since, err) ||
 		!query_number(call, "since", PLACE_LIMIT, since, err) ||
 		!query_number(call, "tail", TAIL_LIMIT, &tail, err))
 		return false;

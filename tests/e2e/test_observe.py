@@ -11,7 +11,9 @@ import time
 import pytest
 import requests
 
+from boxes import boxes  # noqa: F401
 from daemon import PATIENCE, wait_until
+from test_restart import kill_api
 from test_runs import Events
 
 
@@ -363,3 +365,35 @@ def test_the_api_coming_back_begins_new_journals(own_daemon):
     assert now[0]["type"] == "sandbox.recovered" and now[0]["id"] > last
     assert json.loads(json.dumps(now))[0]["sandbox_id"] == box.id
     assert box.exec("echo after").stdout == "after\n"
+
+
+@pytest.mark.limit(120)
+def test_who_comes_back_after_crashes_sees_nothing_twice_and_misses_nothing_that_is_kept(own_daemon, boxes):  # noqa: F811
+    """Places of a log go on over a crash of the api, however little or much was printed before it."""
+    daemon = own_daemon(config={"templates": ["base"]})
+    box = boxes(daemon=daemon, template="base")
+
+    def lines_behind(place: int) -> tuple[list[str], int]:
+        """Up to a mark that is printed now; and the place of the last of them."""
+        with box.send("GET", "/logs", params={"follow": "true"}, headers={"Last-Event-ID": str(place)}, stream=True) as answer:
+            events, lines, last = Events(answer), [], place
+            box.shell("echo mark")
+            for _, data in events:
+                if data["line"] == "mark\n":
+                    return lines, last
+                assert events.id >= last
+                lines, last = [*lines, data["line"]], events.id
+        raise AssertionError(f"the stream ended after {lines}")
+
+    box.shell("echo first")
+    lines, seen = lines_behind(0)
+    assert lines == ["first\n"]
+    gone = "[... what was printed before the daemon's HTTP side was restarted is gone ...]\n"
+    for turn in range(2):
+        kill_api(daemon)
+        box.shell(f"echo turn {turn}; head -c 3000 /dev/zero | tr '\\0' x; echo")
+        lines, last = lines_behind(seen)
+        assert lines == [gone, f"turn {turn}\n", "x" * 3000 + "\n"] and last > seen
+        assert lines_behind(last)[0] == []
+        assert box.send("GET", "/logs").text.startswith(gone + f"turn {turn}\n")
+        seen = last
