@@ -4,6 +4,7 @@
  * once the first warden channel is reconciled; until then clients wait in the kernel's queue.
  */
 #include "api/api.h"
+#include "api/build_history.h"
 #include "api/fields.h"
 #include "api/journal.h"
 #include "api/owners.h"
@@ -96,7 +97,7 @@ static bool load(struct api *api, struct error *err)
 		       api->store, "preview", api->preview_key, sizeof(api->preview_key), err) &&
 	       keys_load(&api->keys, api->store, api->config.keys, api->config.key_count, err) &&
 	       sandbox_row_each(api->store, load_sandbox, api, err) &&
-	       session_row_each(api->store, load_session, api, err);
+	       session_row_each(api->store, load_session, api, err) && build_history_load(api, err);
 }
 
 /* ---- housekeeping ---- */
