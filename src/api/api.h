@@ -38,6 +38,7 @@ struct api {
 	struct list creations;      /* of struct creation: creates under way */
 	struct list dirty_sessions; /* of struct session: rows to be written */
 	struct list rates;          /* of struct owner_rate */
+	struct list feeds;          /* of struct feed */
 	struct builds builds;
 	struct loop_timer housekeeping;
 	struct loop_timer stop_limit;

@@ -5,6 +5,7 @@
  */
 #include "api/api.h"
 #include "api/build_history.h"
+#include "api/feed.h"
 #include "api/fields.h"
 #include "api/journal.h"
 #include "api/owners.h"
@@ -171,6 +172,7 @@ static void stop(struct api *api)
 		journal_close(sandbox->log); /* who follows one is not waited for */
 		journal_close(sandbox->events);
 	}
+	feeds_close(api);
 	builds_close(&api->builds);
 	loop_timer_start(&api->loop, &api->stop_limit, STOP_MS, on_stop_limit);
 	api_call_ended(api);
@@ -236,6 +238,7 @@ static void init(struct api *api)
 	list_init(&api->creations);
 	list_init(&api->dirty_sessions);
 	list_init(&api->rates);
+	list_init(&api->feeds);
 	builds_init(&api->builds);
 	warden_init(&api->warden, api);
 	id_random(&api->last_run, sizeof(api->last_run));
@@ -283,6 +286,7 @@ static void finish(struct api *api, bool is_stopped)
 	warden_deinit(&api->warden);
 	while (!list_is_empty(&api->sandboxes))
 		sandbox_free(LIST_FIRST(&api->sandboxes, struct sandbox, link));
+	feeds_deinit(api);
 	store_close(api->store);
 	keys_deinit(&api->keys);
 	owners_deinit(api);

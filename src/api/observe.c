@@ -1,9 +1,10 @@
 /*
- * GET /logs and /events: what a sandbox printed and what happened to it, as it stands or as it
- * comes. A stream that follows begins with a comment and has one every 10 s, since the clients take
- * 30 s of silence for death; it ends with the sandbox.
+ * GET /logs and /events: what a sandbox printed and what happened to it, or to all of an owner, as it
+ * stands or as it comes. A stream that follows begins with a comment and has one every 10 s, since
+ * the clients take 30 s of silence for death; it ends with the sandbox.
  */
 #include "api/answer.h"
+#include "api/feed.h"
 #include "api/follow.h"
 #include "api/query.h"
 #include "api/routes.h"
@@ -182,9 +183,10 @@ static const struct follow_style event_style = { .write = write_event,
 	.write_gap = write_event_gap };
 
 /* The last `tail` of those after `since`. */
-static bool read_since(const struct call *call, uint64_t *since, struct error *err)
+static bool read_since(
+	const struct call *call, const struct journal *events, uint64_t *since, struct error *err)
 {
-	uint64_t tail = TAIL_LIMIT, next = call->sandbox->events->next_number;
+	uint64_t tail = TAIL_LIMIT, next = events->next_number;
 	*since = 0;
 	if (!read_last_id(call, PLACE_LIMIT, since, err) ||
 		!query_number(call, "since", PLACE_LIMIT, since, err) ||
@@ -194,10 +196,9 @@ static bool read_since(const struct call *call, uint64_t *since, struct error *e
 	return true;
 }
 
-static void answer_events(struct call *call, uint64_t since)
+static void answer_events(struct call *call, const struct journal *events, uint64_t since)
 {
 	cleanup_writer struct writer writer = writer_make();
-	const struct journal *events = call->sandbox->events;
 	writer_open(&writer, NULL, '{');
 	writer_open(&writer, "events", '[');
 	for (const struct record *record = journal_after(events, since); record;
@@ -208,9 +209,9 @@ static void answer_events(struct call *call, uint64_t since)
 	answer_json(call, 200, &writer);
 }
 
-static bool follow_events(struct call *call, uint64_t since, struct error *err)
+static bool follow_events(
+	struct call *call, struct journal *events, uint64_t since, struct error *err)
 {
-	struct journal *events = call->sandbox->events;
 	const struct record *first = journal_after(events, since);
 	struct follower *follower =
 		follow_start(call, events, &event_style, ": following\n\n", err);
@@ -219,15 +220,31 @@ static bool follow_events(struct call *call, uint64_t since, struct error *err)
 	return follower;
 }
 
-void events_get(struct call *call)
+static void tell(struct call *call, struct journal *events)
 {
 	struct error err = { 0 };
 	bool is_followed = false;
 	uint64_t since;
-	if (!read_since(call, &since, &err) || !query_bool(call, "follow", &is_followed, &err))
+	if (!read_since(call, events, &since, &err) ||
+		!query_bool(call, "follow", &is_followed, &err))
 		return answer_error(call, &err);
 	if (!is_followed)
-		answer_events(call, since);
-	else if (!follow_events(call, since, &err))
+		answer_events(call, events, since);
+	else if (!follow_events(call, events, since, &err))
 		answer_error(call, &err);
+}
+
+void events_get(struct call *call)
+{
+	tell(call, call->sandbox->events);
+}
+
+void events_get_all(struct call *call)
+{
+	struct error err = { 0 };
+	struct journal *events = feed_of(call->api, call->owner);
+	if (events)
+		return tell(call, events);
+	error_no_memory(&err);
+	answer_error(call, &err);
 }

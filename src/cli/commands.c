@@ -98,7 +98,8 @@ const struct command commands[] = {
 	{ "events", events_command, "what happened to a sandbox, or to all",
 		"usage: sandglass events [OPTION]... [ID]\n"
 		"\n"
-		"  -f, --follow        and what comes, until the sandbox ends; needs ID\n"
+		"  -f, --follow        and what comes, until the sandbox ends; without\n"
+		"                      ID of all, those that begin later too\n"
 		"  -n, --tail N        the last N only\n"
 		"  --since ID          those after the event of that id\n"
 		"  --json              {\"events\": [...]}; with -f a line for each "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import select
 import signal
 import subprocess
 
@@ -213,6 +214,25 @@ def test_events_are_told_a_line_each(sandglass, start, box):
     assert [json.loads(line)["type"] for line in process_lines][-1] == "sandbox.deleted" and process.wait(10 * PATIENCE) == 0
 
 
+def test_events_of_all_sandboxes_are_followed_those_that_begin_later_too(start, client, box):
+    process = start("events", "-f", "-n", "0", "--json")
+    lines = iter(process.stdout.readline, "")
+
+    def next_of(sandbox, kind: str) -> dict:
+        """Other tests' sandboxes may still be ending."""
+        return next(event for event in map(json.loads, lines) if (event["sandbox_id"], event["type"]) == (sandbox.id, kind))
+
+    while not select.select([process.stdout], [], [], 0.05)[0]:
+        box.exec("true")  # until it follows
+    next_of(box, "command.ended")
+    later = client.sandboxes.create(ttl_seconds=60)
+    next_of(later, "sandbox.running")
+    later.kill()
+    next_of(later, "sandbox.deleted")
+    process.terminate()
+    process.wait(10 * PATIENCE)
+
+
 def test_what_a_sandbox_prints_cannot_command_the_terminal(sandglass, box):
     box.exec("true '\x1b[2J\x9b'")
     text = sandglass("events", box.id).stdout
@@ -267,7 +287,7 @@ def test_ports_are_listed_and_previewed(sandglass, box):
     [
         ("ps", "x"), ("ps", "-x"), ("ps", "--state"), ("exec",), ("exec", "a"), ("exec", "--timeout", "0", "a", "b"), ("exec", "-t", "--json", "a", "b"), ("exec", "-t", "--timeout", "9", "a", "b"),
         ("shell", "a", "b"), ("shell", "--keep", "a"), ("cp",), ("cp", "a"), ("cp", "a", "b"), ("cp", "1:a", "2:b"), ("cp", "", "1:a"), ("logs",),
-        ("logs", "a", "b"), ("logs", "-n", "x", "a"), ("logs", "--stream", "all", "a"), ("events", "-f"), ("events", "a", "b"), ("top", "x"),
+        ("logs", "a", "b"), ("logs", "-n", "x", "a"), ("logs", "--stream", "all", "a"), ("events", "a", "b"), ("top", "x"),
         ("top", "-i", "0"), ("rm",), ("rm", "--all", "a"), ("pause",), ("resume",), ("ports",), ("preview", "a"), ("preview", "a", "0"), ("create", "x"),
         ("create", "--ttl", "0"),
     ],

@@ -13,6 +13,7 @@ import requests
 
 from boxes import boxes  # noqa: F401
 from daemon import PATIENCE, wait_until
+from test_keys import owner_key
 from test_restart import kill_api
 from test_runs import Events
 
@@ -365,6 +366,37 @@ def test_the_api_coming_back_begins_new_journals(own_daemon):
     assert now[0]["type"] == "sandbox.recovered" and now[0]["id"] > last
     assert json.loads(json.dumps(now))[0]["sandbox_id"] == box.id
     assert box.exec("echo after").stdout == "after\n"
+
+
+def test_the_events_of_all_sandboxes_are_followed_in_one_stream(own_daemon, boxes):  # noqa: F811
+    """Those that begin later too; and nobody else's."""
+    daemon = own_daemon(config={"templates": ["base"]})
+    other = owner_key(daemon, "other")
+    wait_until(lambda: requests.get(daemon.url + "/v1/me", headers={"Authorization": f"Bearer {other}"}, timeout=30).ok, 10, "the key counts")
+
+    def ask(key=daemon.key, path="/v1/events", **options):
+        return requests.get(daemon.url + path, headers={"Authorization": f"Bearer {key}"} | options.pop("headers", {}), timeout=30, **options)
+
+    first = boxes(daemon=daemon, template="base")
+    first.shell("true")
+    with ask(params={"follow": "true"}, stream=True) as answer:
+        events, told = iter(Events(answer)), []
+        told += [next(events)[1] for _ in range(3)]
+        later = boxes(daemon=daemon, template="base")
+        later.kill()
+        told += [next(events)[1] for _ in range(2)]
+    assert [(event["sandbox_id"], event["type"]) for event in told] == [
+        (first.id, "sandbox.running"), (first.id, "command.started"), (first.id, "command.ended"),
+        (later.id, "sandbox.running"), (later.id, "sandbox.deleted"),
+    ]  # fmt: skip
+    assert ask().json()["events"] == told
+    assert ask(params={"since": told[2]["id"]}).json()["events"] == told[3:] == ask(params={"tail": 2}).json()["events"]
+    assert ask(key=other).json() == {"events": []} and ask(key="sg_" + "2" * 40).status_code == 401
+    assert requests.get(f"{daemon.url}/v1/events?access_token={daemon.key}", timeout=30).json()["events"] == told
+    assert ask(params={"since": "x"}).status_code == 400 and ask(params={"follow": "maybe"}).status_code == 400
+    kill_api(daemon)
+    (recovered,) = ask(params={"since": told[-1]["id"]}).json()["events"]
+    assert recovered["type"] == "sandbox.recovered" and recovered["id"] > told[-1]["id"]
 
 
 @pytest.mark.limit(120)
