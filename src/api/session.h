@@ -72,8 +72,9 @@ void session_on_lost(struct session *session, uint64_t count);
 /* Whether the client of the cell under way is slow, so that its output has to wait. */
 bool session_is_behind(const struct session *session);
 void session_on_done(struct session *session);
+/* `has_begun`: it has read the source of its run, or may have. */
 void session_on_kernel_ended(struct session *session, const struct warden_kernel_ended *ended,
-	const char *broken, bool was_ready, uint32_t pid);
+	const char *broken, bool was_ready, bool has_begun, uint32_t pid);
 /* From the warden: the run's limit has come. */
 void session_on_late(struct session *session, uint32_t run);
 
