@@ -239,8 +239,11 @@ static void on_counted(
 	struct warden_request *request, struct wire_packet *packet, const struct error *err)
 {
 	struct sandbox *sandbox = CONTAINER_OF(request, struct sandbox, counting);
-	if (packet && packet->header.op == WARDEN_USAGE_ANSWER)
-		sandbox->oom_kills = ((struct warden_usage *)packet->bytes)->oom_kills;
+	const struct warden_usage *usage = packet ? (const void *)packet->bytes : NULL;
+	if (!usage || packet->header.op != WARDEN_USAGE_ANSWER)
+		return;
+	sandbox->oom_kills = usage->oom_kills;
+	sandbox->forks_refused = usage->pids_refused;
 }
 
 void sandbox_count_kills(struct sandbox *sandbox)
