@@ -6,6 +6,7 @@
 #include "api/kernel.h"
 
 #include "api/api.h"
+#include "api/bash_lines.h"
 #include "api/session.h"
 #include "base/clock.h"
 #include "base/fd.h"
@@ -385,6 +386,8 @@ static bool read_stream(struct kernel *kernel, unsigned which, size_t *ret_size)
 		return false;
 	}
 	*ret_size = (size_t)n;
+	if (kernel->session->language == LANGUAGE_BASH)
+		n = (ssize_t)bash_lines_mend(api->frame, (size_t)n, kernel->pid);
 	session_on_output(kernel->session, which, api->frame, (size_t)n);
 	return true;
 }
