@@ -152,6 +152,15 @@ bool kernel_is_open(const struct kernel *kernel)
 	return kernel->frames.fd >= 0;
 }
 
+/* For the request that waits for it, or else the one that asked for the stop. */
+static void log_stopped(const struct kernel *kernel, const char *why)
+{
+	const char *before = log_request(), *id = session_request(kernel->session);
+	log_set_request(id ? id : before);
+	log_write(LOG_WARNING, "kernel.stopped", kernel->session->sandbox->text, "%s", why);
+	log_set_request(before);
+}
+
 void kernel_stop(struct kernel *kernel, const char *why)
 {
 	if (kernel->state == KERNEL_NONE || kernel->state == KERNEL_ENDING)
@@ -163,7 +172,7 @@ void kernel_stop(struct kernel *kernel, const char *why)
 	close_source(&kernel->frames); /* its output is still wanted, its word is not */
 	snprintf(kernel->broken, sizeof(kernel->broken), "%s", why ? why : "");
 	if (why)
-		log_write(LOG_WARNING, "kernel.stopped", kernel->session->sandbox->text, "%s", why);
+		log_stopped(kernel, why);
 	wait_at_most(kernel, ENDING_MS);
 }
 

@@ -382,6 +382,15 @@ void session_on_done(struct session *session)
 
 /* ---- the kernel's end ---- */
 
+const char *session_request(const struct session *session)
+{
+	const struct cell *cell = session->running;
+	const struct call *call = cell ? cell->call : session->creator;
+	if (!call && cell && cell->record && cell->record->attached)
+		call = cell->record->attached->call;
+	return call ? http_request_id(call->request) : NULL;
+}
+
 static void note_restart(struct session *session, const char *reason)
 {
 	struct note note;
@@ -428,7 +437,7 @@ void session_on_kernel_ended(struct session *session, const struct warden_kernel
 	char text[256];
 	inside_sweep(session->sandbox, pid);
 	kernel_end_describe(ended, broken, text, sizeof(text));
-	log_set_request(cell && cell->call ? http_request_id(cell->call->request) : NULL);
+	log_set_request(session_request(session));
 	log_write(LOG_INFO, "kernel.ended", session->sandbox->text, "%s", text);
 	log_set_request(NULL);
 	if (!was_ready) {

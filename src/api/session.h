@@ -56,6 +56,8 @@ void session_pause(struct session *session);
 void session_go_on(struct session *session, int64_t lasted_us);
 /* Appends and, when it is its turn, begins. False and err (session.queue_full): not taken. */
 bool session_add(struct session *session, struct cell *cell, struct error *err);
+/* The client's request for which its kernel is at work; NULL. */
+const char *session_request(const struct session *session);
 /* There is room for output again. */
 void session_resume(struct session *session);
 void session_write(const struct session *session, struct writer *writer);

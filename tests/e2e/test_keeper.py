@@ -185,6 +185,28 @@ def test_no_byte_of_users_is_in_the_log(own_daemon, boxes):
     assert "word-in" not in daemon.log
 
 
+def test_what_is_logged_for_a_request_names_it(own_daemon, boxes):
+    """Also where the answer had to wait for another process."""
+    daemon = own_daemon(config={"templates": ["base"]})
+    box = boxes(daemon=daemon, template="base")
+    named = lambda word: {"headers": {"X-Request-Id": word}}  # noqa: E731
+    made = box.session.post(f"{daemon.url}/v1/sandboxes", json={"template": "base"}, timeout=30, **named("made")).json()
+    kernel = box.kernel()
+    run = f"/repl/sessions/{kernel.id}/run"
+    box.send("POST", run, json={"code": "import os; os._exit(3)"}, **named("died"))
+    box.send("POST", run, json={"code": "import os; os._exit(4)", "stream": True}, **named("died-streamed"))
+    box.send("POST", "/pause", **named("paused"))
+    box.send("POST", "/resume", **named("resumed"))
+    box.send("DELETE", **named("deleted"))
+    words = ("made", "died", "died-streamed", "paused", "resumed", "deleted")
+    told = {line["request"]: line for line in daemon.events() if line.get("request") in words}
+    assert {word: line["event"] for word, line in told.items()} == {
+        "made": "sandbox.created", "died": "kernel.ended", "died-streamed": "kernel.ended", "paused": "sandbox.paused",
+        "resumed": "sandbox.resumed", "deleted": "sandbox.ended",
+    }  # fmt: skip
+    assert told["made"]["sandbox"] == made["id"]
+
+
 def test_the_log_is_json_lines(own_daemon, boxes):
     import json
 
