@@ -51,8 +51,7 @@ const struct command commands[] = {
 	{ "exec", exec_command, "run a command in a sandbox",
 		"usage: sandglass exec [OPTION]... ID COMMAND [ARGUMENT]...\n"
 		"\n"
-		"  -i, --interactive   standard input is the command's: it is read to its end "
-		"first\n"
+		"  -i, --interactive   standard input is the command's, as fast as it reads\n"
 		"  -t, --tty           at a terminal of its own, shown in this one\n"
 		"  -w, --workdir DIR   where it starts (default /workspace)\n"
 		"  --timeout SECONDS   the longest it may run (default 86400); not with -t\n"
