@@ -22,8 +22,7 @@
  * A kernel of another language is the same child: inside and locked down, it executes that language's runner
  * in place of returning.
  */
-#define Py_LIMITED_API 0x030b0000
-#include <Python.h>
+#include "print.h" /* Python's headers come first */
 
 #include "base/fd.h"
 #include "base/kernel.h"
@@ -294,6 +293,8 @@ static PyMethodDef methods[] = {
 		"park(fd) -> (int, int)\n\nServe the warden on fd; returns in a new kernel only: the "
 		"cores of its share, and whether it is made ahead of time." },
 	{ "flush_stdio", flush_stdio, METH_NOARGS, "Write out what the C library holds back." },
+	{ "print_to", print_to, METH_VARARGS,
+		"print_to(out, err)\n\nprint() writes to these streams what a call prints at once." },
 	{ NULL, NULL, 0, NULL },
 };
 

@@ -38,6 +38,7 @@ struct api {
 	struct list creations;      /* of struct creation: creates under way */
 	struct list dirty_sessions; /* of struct session: rows to be written */
 	struct list rates;          /* of struct owner_rate */
+	struct list feeds;          /* of struct feed */
 	struct builds builds;
 	struct loop_timer housekeeping;
 	struct loop_timer stop_limit;
@@ -46,6 +47,7 @@ struct api {
 	size_t code_bytes; /* of all cells that are not over */
 	unsigned descriptors, descriptor_limit;
 	uint32_t last_run;
+	uint64_t start;          /* which one it is on this database; the first is 1 */
 	uint8_t preview_key[32]; /* seals preview tokens */
 	bool is_stopping;
 	char frame[65536]; /* scratch of whoever reads right now */

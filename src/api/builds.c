@@ -5,10 +5,12 @@
 #include "api/builds.h"
 
 #include "api/answer.h"
+#include "api/build_history.h"
 #include "api/build_request.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "store/builds.h"
 #include "wire/keeper.h"
 
 #include <errno.h>
@@ -54,6 +56,8 @@ void builds_close(struct builds *builds)
 {
 	LIST_EACH(&builds->all, struct build, link, build) {
 		journal_close(build->log);
+		if (build == builds->running)
+			build_history_save(build);
 	}
 }
 
@@ -93,6 +97,7 @@ static void forget_old(struct builds *builds)
 	}
 	LIST_EACH(&builds->all, struct build, link, build) {
 		if (kept > BUILDS_KEPT && !is_open(build)) {
+			build_history_forget(build);
 			build_free(build);
 			kept--;
 		}
@@ -115,6 +120,7 @@ static void end(struct build *build, const char *error)
 	journal_close(build->log);
 	if (api->builds.running == build)
 		api->builds.running = NULL;
+	build_history_save(build);
 	forget_old(&api->builds);
 }
 
@@ -206,6 +212,7 @@ static void start_next(struct api *api)
 			build->started_ms = clock_wall_ms();
 			api->builds.running = build;
 			fd_close(&build->request_fd);
+			build_history_save(build);
 		} else {
 			log_error("build.start", NULL, &err);
 			end(build, "the build cannot be started; the daemon's log says why");
@@ -338,28 +345,55 @@ static bool check_room(const struct builds *builds, struct error *err)
 	return error_hint(err, "one is built at a time; GET /v1/templates/builds tells which");
 }
 
+static struct build *build_new(
+	struct api *api, const char *name, const char *base, int64_t created_ms, struct error *err)
+{
+	struct build *build = calloc(1, sizeof(*build));
+	struct journal *log = journal_new(&api->loop, LOG_LIMIT, 1, NULL);
+	if (!build || !log) {
+		free(build);
+		journal_unref(log);
+		return error_no_memory(err);
+	}
+	*build = (struct build){ .api = api,
+		.created_ms = created_ms,
+		.request_fd = -1,
+		.output = { .fd = -1 },
+		.log = log };
+	snprintf(build->name, sizeof(build->name), "%s", name);
+	snprintf(build->base, sizeof(build->base), "%s", base);
+	list_append(&api->builds.all, &build->link);
+	return build;
+}
+
+struct build *builds_restore(struct api *api, const struct build_row *row, struct error *err)
+{
+	struct build *build = build_new(api, row->name, row->base, row->created_ms, err);
+	if (!build)
+		return NULL;
+	memcpy(build->id, row->id, sizeof(build->id));
+	memcpy(build->error, row->error, sizeof(build->error));
+	build->state = MIN(row->state, (unsigned)BUILD_FAILED);
+	build->started_ms = row->started_ms;
+	build->ended_ms = row->ended_ms;
+	build->size_mb = row->size_mb;
+	build->bytes = row->bytes;
+	return build;
+}
+
 struct build *builds_add(struct api *api, struct build_request *request, struct error *err)
 {
 	uint8_t id[SHORT_ID_SIZE];
 	if (!check_room(&api->builds, err))
 		return NULL;
-	cleanup_free struct build *build = calloc(1, sizeof(*build));
+	struct build *build = build_new(api, request->name, request->base, clock_wall_ms(), err);
 	if (!build)
-		return error_no_memory(err);
-	*build = (struct build){ .api = api,
-		.created_ms = clock_wall_ms(),
-		.size_mb = request->size_mb,
-		.output = { .fd = -1 } };
-	build->log = journal_new(&api->loop, LOG_LIMIT, 1, NULL);
-	if (!build->log)
-		return error_no_memory(err);
+		return NULL;
 	id_random(id, sizeof(id));
 	id_to_text(id, sizeof(id), build->id);
-	memcpy(build->name, request->name, sizeof(build->name));
-	memcpy(build->base, request->base, sizeof(build->base));
+	build->size_mb = request->size_mb;
 	build->request_fd = fd_take(&request->fd);
-	list_append(&api->builds.all, &build->link);
-	struct build *added = TAKE(&build);
+	build_history_save(build);
 	start_next(api);
-	return added;
+	return build;
 }

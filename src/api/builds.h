@@ -1,7 +1,7 @@
 /*
  * Builds of templates: a queue, of which the keeper gets one at a time, what the builder says, and
- * how the last ones ended. All of it is in memory: an api that starts anew knows of none, and a
- * build ends with the api that asked for it. See wire/keeper.h.
+ * how the last ones ended. They are kept in the database too (build_history.h); a build ends with
+ * the api that asked for it. See wire/keeper.h.
  */
 #ifndef API_BUILDS_H
 #define API_BUILDS_H
@@ -21,6 +21,7 @@
 
 struct api;
 struct build_request;
+struct build_row;
 struct call;
 struct wire_packet;
 
@@ -56,11 +57,14 @@ struct builds {
 
 void builds_init(struct builds *builds);
 void builds_deinit(struct builds *builds);
-/* The api stops: who follows a log is not waited for. */
+/* The api stops: who follows a log is not waited for. What a build under way has said so far is
+ * kept. */
 void builds_close(struct builds *builds);
 
 /* Takes the request and puts it in line; NULL and err. */
 struct build *builds_add(struct api *api, struct build_request *request, struct error *err);
+/* One of an earlier api, oldest first, with an empty log. NULL and err. */
+struct build *builds_restore(struct api *api, const struct build_row *row, struct error *err);
 struct build *builds_find(struct builds *builds, const char *id);
 /* Whether one of that name is under way or waits. */
 bool builds_has_open(const struct builds *builds, const char *name);

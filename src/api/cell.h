@@ -34,7 +34,8 @@ struct cell {
 	uint32_t limit_ms, run;
 	int64_t asked_us, begun_us;
 	bool is_late;
-	bool is_streamed; /* its client gets events, as a follower of the run */
+	bool was_put_back; /* its kernel died before it had begun: this is the second try */
+	bool is_streamed;  /* its client gets events, as a follower of the run */
 	struct output streams[2];
 	struct log_lines lines;
 	struct loop_timer padding;

@@ -70,7 +70,7 @@ static int seal_text(const char *text, size_t size, struct error *err)
 	return fd_take(&fd);
 }
 
-enum { ANSWER, TEXT, STDOUT, STDERR, SENT };
+enum { ANSWER, TEXT, STDOUT, STDERR, STDIN, SENT };
 
 /* Makes the descriptors: `theirs` go along, `ours` stay. All of both are closed on failure. */
 static bool make_descriptors(
@@ -149,15 +149,23 @@ static bool watch_all(struct command *command, int ours[SENT], struct error *err
 	return true;
 }
 
+static void on_taken(struct command_input *input, size_t size)
+{
+	struct command *command = CONTAINER_OF(input, struct command, input);
+	command->owner->on_taken(command, size);
+}
+
 static bool ask(struct command *command, struct sandbox *sandbox, const char *text, size_t size,
-	struct error *err)
+	bool is_fed, struct error *err)
 {
 	int theirs[SENT], ours[SENT];
-	struct inside_request request = {
-		.op = INSIDE_COMMAND, .size = size, .timeout_ms = command->limit_ms
-	};
+	struct inside_request request = { .op = is_fed ? INSIDE_FED_COMMAND : INSIDE_COMMAND,
+		.size = size,
+		.timeout_ms = command->limit_ms };
 	bool is_asked = make_descriptors(text, size, theirs, ours, err) &&
-			inside_ask(sandbox, &request, theirs, SENT, err) &&
+			(!is_fed || command_input_open(&command->input, &sandbox->api->loop,
+					    on_taken, &theirs[STDIN], err)) &&
+			inside_ask(sandbox, &request, theirs, is_fed ? SENT : STDIN, err) &&
 			watch_all(command, ours, err);
 	close_all(theirs);
 	close_all(ours);
@@ -211,14 +219,14 @@ static void note_ended(struct command *command)
 	command->sandbox = NULL;
 }
 
-struct command *command_start(struct sandbox *sandbox, const char *text, size_t size,
-	uint32_t limit_ms, const struct command_owner *owner, void *state, struct error *err)
+static struct command *command_new(struct sandbox *sandbox, uint32_t limit_ms,
+	const struct command_owner *owner, void *state, unsigned descriptors, struct error *err)
 {
-	if (!api_take_descriptors(sandbox->api, DESCRIPTORS, err))
+	if (!api_take_descriptors(sandbox->api, descriptors, err))
 		return NULL;
 	struct command *command = calloc(1, sizeof(*command));
 	if (!command) {
-		api_return_descriptors(sandbox->api, DESCRIPTORS);
+		api_return_descriptors(sandbox->api, descriptors);
 		return error_no_memory(err);
 	}
 	*command = (struct command){ .owner = owner,
@@ -226,10 +234,23 @@ struct command *command_start(struct sandbox *sandbox, const char *text, size_t 
 		.api = sandbox->api,
 		.answer.fd = -1,
 		.streams = { { command, { .fd = -1 } }, { command, { .fd = -1 } } },
+		.descriptors = descriptors,
 		.limit_ms = limit_ms,
 		.begun_us = clock_monotonic_us() };
+	command_input_init(&command->input);
+	return command;
+}
+
+static struct command *start(struct sandbox *sandbox, const char *text, size_t size,
+	uint32_t limit_ms, const struct command_owner *owner, void *state, bool is_fed,
+	struct error *err)
+{
+	struct command *command = command_new(
+		sandbox, limit_ms, owner, state, is_fed ? DESCRIPTORS + 1 : DESCRIPTORS, err);
+	if (!command)
+		return NULL;
 	if (!guest_enter(&command->guest, sandbox, on_sandbox_end, err) ||
-		!ask(command, sandbox, text, size, err)) {
+		!ask(command, sandbox, text, size, is_fed, err)) {
 		command_free(command);
 		return NULL;
 	}
@@ -240,12 +261,25 @@ struct command *command_start(struct sandbox *sandbox, const char *text, size_t 
 	return command;
 }
 
+struct command *command_start(struct sandbox *sandbox, const char *text, size_t size,
+	uint32_t limit_ms, const struct command_owner *owner, void *state, struct error *err)
+{
+	return start(sandbox, text, size, limit_ms, owner, state, false, err);
+}
+
+struct command *command_start_fed(struct sandbox *sandbox, const char *text, size_t size,
+	uint32_t limit_ms, const struct command_owner *owner, void *state, struct error *err)
+{
+	return start(sandbox, text, size, limit_ms, owner, state, true, err);
+}
+
 static void let_go(struct command *command)
 {
 	loop_timer_stop(&command->patience);
 	loop_close(&command->answer);
 	loop_close(&command->streams[0].source);
 	loop_close(&command->streams[1].source);
+	command_input_deinit(&command->input);
 }
 
 static void end(struct command *command, enum command_end how)
@@ -260,7 +294,7 @@ void command_free(struct command *command)
 	note_ended(command);
 	guest_leave(&command->guest);
 	let_go(command);
-	api_return_descriptors(command->api, DESCRIPTORS);
+	api_return_descriptors(command->api, command->descriptors);
 	free(command);
 }
 

@@ -7,6 +7,7 @@
 #define API_COMMAND_H
 
 #include "api/call.h"
+#include "api/command_input.h"
 #include "api/sandbox.h"
 #include "api/sandbox_log.h"
 #include "wire/inside.h"
@@ -29,6 +30,8 @@ struct command_owner {
 	/* The last call, but for COMMAND_SANDBOX where the owner keeps the command. The owner frees
 	 * it with command_free. */
 	void (*on_end)(struct command *command, enum command_end end);
+	/* It has read so much of its input. NULL where there is none. */
+	void (*on_taken)(struct command *command, size_t size);
 };
 
 extern const char *const command_streams[2]; /* "stdout", "stderr" */
@@ -48,6 +51,8 @@ struct command {
 	struct log_lines lines;
 	struct loop_source answer;        /* its descriptor is owned */
 	struct command_stream streams[2]; /* stdout, stderr */
+	struct command_input input;       /* stdin, where it has one */
+	unsigned descriptors;             /* that are counted for it */
 	struct inside_command_answer result;
 	bool has_result, is_paused;
 	bool is_stopped;    /* its sandbox is paused, and its clock stands still */
@@ -66,6 +71,9 @@ bool command_read_body(struct call *call, uint32_t *limit_ms, json_t **ret_body,
 	const char **ret_text, size_t *ret_size, struct error *err);
 /* NULL and err: nothing was started. */
 struct command *command_start(struct sandbox *sandbox, const char *text, size_t size,
+	uint32_t limit_ms, const struct command_owner *owner, void *state, struct error *err);
+/* One whose standard input is what is added to its `input`; else that is empty. */
+struct command *command_start_fed(struct sandbox *sandbox, const char *text, size_t size,
 	uint32_t limit_ms, const struct command_owner *owner, void *state, struct error *err);
 /* There is room again: reads on. */
 void command_resume(struct command *command);

@@ -80,6 +80,7 @@ static void on_claimed(
 		finish(creation, &failure);
 		return sandbox_end(sandbox, "start_failed");
 	}
+	log_write(LOG_INFO, "sandbox.created", sandbox->text, "for owner '%s'", sandbox->owner);
 	histogram_add(&creation->api->stats.creates, clock_monotonic_us() - creation->begun_us);
 	bool is_wanted = creation->has_key || !list_is_empty(&creation->waiters);
 	finish(creation, NULL);

@@ -27,9 +27,9 @@ struct exec {
 	struct output streams[2];
 	struct loop_timer padding;
 	struct warden_request
-		usage; /* asked when the command may have been killed for its memory */
+		usage; /* asked when the command may have hit the memory or processes limit */
 	uint64_t oom_before, memory_limit, memory_peak;
-	bool hit_memory;
+	bool hit_memory, hit_processes;
 };
 
 static void exec_free(struct exec *exec)
@@ -96,22 +96,40 @@ static void write_files(const struct wire_limits *limits, struct writer *writer)
 	writer_text(writer, "hint", text);
 }
 
+static void write_processes(const struct wire_limits *limits, struct writer *writer)
+{
+	char text[128];
+	snprintf(text, sizeof(text),
+		"the sandbox's limit of %u processes and threads is reached; see limits.processes",
+		limits->processes);
+	writer_text(writer, "hint", text);
+}
+
+static void write_names(const bool hit[3], struct exec *exec, struct writer *writer)
+{
+	static const char *const names[] = { "memory", "files", "processes" };
+	writer_open(writer, "limits_hit", '[');
+	for (unsigned i = 0; i < ARRAY_SIZE(names); i++) {
+		if (!hit[i])
+			continue;
+		writer_text(writer, NULL, names[i]);
+		note_limit(exec->sandbox, names[i], "command_id", exec->command->id);
+	}
+	writer_close(writer, ']');
+}
+
 static void write_limits(struct exec *exec, bool hit_files, struct writer *writer)
 {
+	const bool hit[] = { exec->hit_memory, hit_files, exec->hit_processes };
+	if (!exec->hit_memory && !hit_files && !exec->hit_processes)
+		return;
 	if (exec->hit_memory)
 		write_memory(exec, writer);
-	if (hit_files) {
-		write_files(&exec->sandbox->limits, writer);
-		note_limit(exec->sandbox, "files", "command_id", exec->command->id);
-	}
-	if (!exec->hit_memory && !hit_files)
-		return;
-	writer_open(writer, "limits_hit", '[');
-	if (exec->hit_memory)
-		writer_text(writer, NULL, "memory");
 	if (hit_files)
-		writer_text(writer, NULL, "files");
-	writer_close(writer, ']');
+		write_files(&exec->sandbox->limits, writer);
+	else if (exec->hit_processes)
+		write_processes(&exec->sandbox->limits, writer);
+	write_names(hit, exec, writer);
 }
 
 static int exit_code(const struct command *command, const struct error *problem)
@@ -138,7 +156,8 @@ static void write_body(
 	write_truncated(exec, writer);
 	if (end != COMMAND_SANDBOX && !problem->code)
 		write_limits(exec,
-			command_exit_code(command) && output_tells_no_space(&exec->streams[1]),
+			command_exit_code(command) &&
+				output_tells(&exec->streams[1], limit_words_no_space),
 			writer);
 	if (end != COMMAND_SANDBOX)
 		sandbox_write_expiry(exec->sandbox, writer);
@@ -165,6 +184,11 @@ static void answer(struct exec *exec, enum command_end end)
 	exec_free(exec);
 }
 
+static bool tells_no_process(const struct exec *exec)
+{
+	return output_tells(&exec->streams[1], limit_words_no_process);
+}
+
 static void on_usage(
 	struct warden_request *request, struct wire_packet *packet, const struct error *err)
 {
@@ -174,22 +198,26 @@ static void on_usage(
 		exec->hit_memory = usage->oom_kills > exec->oom_before;
 		exec->memory_limit = usage->memory_limit;
 		exec->memory_peak = usage->memory_peak;
+		exec->hit_processes = tells_no_process(exec) &&
+				      usage->pids_refused > exec->sandbox->forks_refused;
 		exec->sandbox->oom_kills = usage->oom_kills;
 		if (exec->hit_memory) {
 			say_memory(exec);
 			note_limit(exec->sandbox, "memory", "command_id", exec->command->id);
 		}
+		exec->sandbox->forks_refused = usage->pids_refused;
 	}
 	answer(exec, COMMAND_ENDED);
 }
 
-/* SIGKILL has many senders; whether the memory limit was one, its counter knows. */
-static bool ask_for_memory(struct exec *exec)
+/* SIGKILL has many senders, and text is no proof; whether a limit was behind it, its counter knows. */
+static bool ask_for_counters(struct exec *exec)
 {
 	struct command *command = exec->command;
 	struct warden_release message = { .sandbox = exec->sandbox->id };
 	if (command->result.timed_out || command->result.start_error ||
-		command_exit_code(command) != KILLED_EXIT)
+		command_exit_code(command) == 0 ||
+		(command_exit_code(command) != KILLED_EXIT && !tells_no_process(exec)))
 		return false;
 	return warden_ask(&exec->call->api->warden, &exec->usage, WARDEN_USAGE, &message,
 		sizeof(message), USAGE_MS, on_usage, NULL);
@@ -198,7 +226,9 @@ static bool ask_for_memory(struct exec *exec)
 static void on_end(struct command *command, enum command_end end)
 {
 	struct exec *exec = command->state;
-	if (end != COMMAND_ENDED || !ask_for_memory(exec))
+	for (unsigned i = 0; i < 2; i++)
+		output_finish(&exec->streams[i]);
+	if (end != COMMAND_ENDED || !ask_for_counters(exec))
 		answer(exec, end);
 }
 

@@ -1,8 +1,9 @@
 /*
  * GET /exec/ws: many commands over one WebSocket, in JSON messages. The client sends {"id", "cmd",
  * "timeout_seconds"?} and {"id", "cancel": true}; we {"id", "stream", "data"}, and at a command's
- * end
- * {"id", "exit"} or {"id", "error", "code"}. An id is a number or a short text, free again after
+ * end {"id", "exit"} or {"id", "error", "code"}. A command that was sent with "stdin": true gets what
+ * {"id", "stdin"} or {"id", "stdin_base64"} bring, to {"id", "stdin_end": true}; {"id",
+ * "stdin_taken"} tells how much of it was read, since only so much may wait. An id is a number or a short text, free again after
  * its end. When too much waits to be sent all commands stop being read; when the socket ends all
  * are ended.
  */
@@ -12,6 +13,7 @@
 #include "api/routes.h"
 #include "http/websocket.h"
 
+#include <nettle/base64.h>
 #include <string.h>
 
 #define DEFAULT_MS 900000
@@ -33,6 +35,7 @@ struct job {
 	struct channel *channel;
 	struct command *command; /* owned */
 	char *id;                /* owned: JSON text */
+	bool is_fed;             /* it has an input */
 	struct utf8 states[2];
 };
 
@@ -117,8 +120,17 @@ static void on_command_end(struct command *command, enum command_end end)
 	job_free(job);
 }
 
-static const struct command_owner command_owner = { .on_output = on_output,
-	.on_end = on_command_end };
+static void on_taken(struct command *command, size_t size)
+{
+	struct job *job = command->state;
+	struct writer writer = begin_message(job->id);
+	writer_int(&writer, "stdin_taken", (int64_t)size);
+	send_message(job->channel, &writer);
+}
+
+static const struct command_owner command_owner = {
+	.on_output = on_output, .on_end = on_command_end, .on_taken = on_taken
+};
 
 /* ---- from the client ---- */
 
@@ -153,15 +165,73 @@ static bool cancel(struct channel *channel, const char *id, struct error *err)
 	return false; /* told like an error: the command's last message */
 }
 
+/* ---- input ---- */
+
+/* What the order brings, in memory that the caller frees; NULL and err. */
+static char *read_input(json_t *order, size_t *ret_size, struct error *err)
+{
+	const char *text = "", *encoded = NULL;
+	size_t size = 0, encoded_size = 0;
+	struct base64_decode_ctx context;
+	if (!fields_text(order, "stdin", &text, &size, err) ||
+		!fields_text(order, "stdin_base64", &encoded, &encoded_size, err))
+		return NULL;
+	*ret_size = encoded ? BASE64_DECODE_LENGTH(encoded_size) : size;
+	char *bytes = malloc(*ret_size + 1);
+	if (!bytes)
+		return error_no_memory(err);
+	if (!encoded)
+		return memcpy(bytes, text, size);
+	base64_decode_init(&context);
+	if (base64_decode_update(&context, ret_size, (uint8_t *)bytes, encoded_size, encoded) &&
+		base64_decode_final(&context))
+		return bytes;
+	error_set(err, ERROR_INVALID, "'stdin_base64' is no base64");
+	free(bytes);
+	return NULL;
+}
+
+/* Whoever sends more than may wait has not listened: that is its command's end. */
+static bool feed(struct channel *channel, const char *id, json_t *order, struct error *err)
+{
+	size_t size;
+	bool is_end = false;
+	struct job *job = find_job(channel, id);
+	if (!job || !job->is_fed)
+		return error_set(
+			err, ERROR_INVALID, "no command with input of that 'id' is under way");
+	cleanup_free char *bytes = read_input(order, &size, err);
+	if (!bytes || !fields_bool(order, "stdin_end", &is_end, err))
+		return false;
+	if (size > 0 && !command_input_add(&job->command->input, bytes, size)) {
+		error_set(err, ERROR_TOO_LARGE,
+			"more than %zu KiB of input wait for the command, or it has ended",
+			COMMAND_INPUT_LIMIT >> 10);
+		job_free(job);
+		return false;
+	}
+	if (is_end)
+		command_input_end(&job->command->input);
+	return true;
+}
+
+static bool brings_input(json_t *order)
+{
+	return json_is_string(json_object_get(order, "stdin")) ||
+	       json_object_get(order, "stdin_base64") || json_object_get(order, "stdin_end");
+}
+
 static bool start_job(struct channel *channel, char **id, json_t *order, struct error *err)
 {
 	const char *text;
 	size_t size;
 	uint32_t limit_ms = DEFAULT_MS;
+	bool is_fed = false;
 	struct sandbox *sandbox = sandbox_find(channel->api, channel->sandbox, channel->owner);
 	if (!auth_is_valid(&channel->api->keys, channel->key))
 		return error_set(err, ERROR_UNAUTHORIZED, "the key was revoked or has expired");
-	if (!command_read(order, &limit_ms, &text, &size, err))
+	if (!command_read(order, &limit_ms, &text, &size, err) ||
+		!fields_bool(order, "stdin", &is_fed, err))
 		return false;
 	if (!sandbox)
 		return error_set(err, ERROR_SANDBOX_NOT_FOUND, "sandbox not found");
@@ -174,7 +244,9 @@ static bool start_job(struct channel *channel, char **id, json_t *order, struct 
 		return error_no_memory(err), false;
 	sandbox_touch(sandbox);
 	list_init(&job->link);
-	job->command = command_start(sandbox, text, size, limit_ms, &command_owner, job, err);
+	job->is_fed = is_fed;
+	job->command = (is_fed ? command_start_fed : command_start)(
+		sandbox, text, size, limit_ms, &command_owner, job, err);
 	if (!job->command) {
 		job_free(job);
 		return false;
@@ -188,15 +260,18 @@ static bool start_job(struct channel *channel, char **id, json_t *order, struct 
 
 static bool obey(struct channel *channel, json_t *order, char **id, struct error *err)
 {
-	static const char *const known[] = { "id", "cmd", "timeout_seconds", "cancel", NULL };
+	static const char *const known[] = { "id", "cmd", "timeout_seconds", "cancel", "stdin",
+		"stdin_base64", "stdin_end", NULL };
 	bool is_cancel = false;
 	if (!fields_check(order, known, NULL, err) ||
 		!fields_bool(order, "cancel", &is_cancel, err))
 		return false;
+	if (json_object_get(order, "cmd") && (is_cancel || brings_input(order)))
+		return error_set(err, ERROR_INVALID, "'cancel' and input exclude 'cmd'");
+	if (!is_cancel && brings_input(order))
+		return feed(channel, *id, order, err);
 	if (!is_cancel)
 		return start_job(channel, id, order, err);
-	if (json_object_get(order, "cmd"))
-		return error_set(err, ERROR_INVALID, "'cancel' and 'cmd' exclude each other");
 	return cancel(channel, *id, err);
 }
 

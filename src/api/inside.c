@@ -15,7 +15,7 @@
 #include <sys/socket.h>
 
 #define PARCELS GUESTS_LIMIT /* each guest asks once */
-#define PARCEL_FDS 4
+#define PARCEL_FDS 5
 
 struct parcel {
 	struct list link; /* in sandbox->outbox */

@@ -6,6 +6,7 @@
 #include "api/kernel.h"
 
 #include "api/api.h"
+#include "api/bash_lines.h"
 #include "api/session.h"
 #include "base/clock.h"
 #include "base/fd.h"
@@ -14,6 +15,8 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #define START_MS 30000
@@ -127,17 +130,49 @@ void kernel_go_on(struct kernel *kernel, int64_t lasted_us)
 	loop_timer_go_on(&api_of(kernel)->loop, &kernel->starting.limit);
 }
 
+/* A kernel has to read all of a source before it can begin. What is still in our queue it has not
+ * read; and one that dies with something unread leaves ECONNRESET behind. */
+static bool is_source_unread(const struct kernel *kernel)
+{
+	int unread = 0, failure = 0;
+	socklen_t size = sizeof(failure);
+	if (kernel->state != KERNEL_RUNNING)
+		return kernel->is_unread;
+	if (kernel->code || kernel->is_reset)
+		return true;
+	if (kernel->frames.fd < 0)
+		return false;
+	getsockopt(kernel->frames.fd, SOL_SOCKET, SO_ERROR, &failure, &size);
+	ioctl(kernel->frames.fd, SIOCOUTQ, &unread);
+	return failure == ECONNRESET || unread > 0;
+}
+
+bool kernel_is_open(const struct kernel *kernel)
+{
+	return kernel->frames.fd >= 0;
+}
+
+/* For the request that waits for it, or else the one that asked for the stop. */
+static void log_stopped(const struct kernel *kernel, const char *why)
+{
+	const char *before = log_request(), *id = session_request(kernel->session);
+	log_set_request(id ? id : before);
+	log_write(LOG_WARNING, "kernel.stopped", kernel->session->sandbox->text, "%s", why);
+	log_set_request(before);
+}
+
 void kernel_stop(struct kernel *kernel, const char *why)
 {
 	if (kernel->state == KERNEL_NONE || kernel->state == KERNEL_ENDING)
 		return;
+	kernel->is_unread = is_source_unread(kernel);
 	struct warden_kernel message = describe(kernel);
 	warden_tell(&api_of(kernel)->warden, WARDEN_KERNEL_STOP, &message, sizeof(message));
 	kernel->state = KERNEL_ENDING;
 	close_source(&kernel->frames); /* its output is still wanted, its word is not */
 	snprintf(kernel->broken, sizeof(kernel->broken), "%s", why ? why : "");
 	if (why)
-		log_write(LOG_WARNING, "kernel.stopped", kernel->session->sandbox->text, "%s", why);
+		log_stopped(kernel, why);
 	wait_at_most(kernel, ENDING_MS);
 }
 
@@ -259,8 +294,10 @@ void kernel_interrupt(struct kernel *kernel)
 
 void kernel_restart(struct kernel *kernel)
 {
-	if (kernel->state != KERNEL_STARTING && kernel->state != KERNEL_WARMING)
-		kernel_stop(kernel, "its restart was asked for");
+	if (kernel->state == KERNEL_STARTING || kernel->state == KERNEL_WARMING)
+		return;
+	kernel_stop(kernel, "its restart was asked for");
+	kernel->is_unread = false; /* the cell that waits for it fails as one that has begun */
 }
 
 void kernel_abandon(struct kernel *kernel)
@@ -330,7 +367,7 @@ bool kernel_run(struct kernel *kernel, uint32_t run, const char *code, size_t si
 	kernel->code_size = size;
 	kernel->code_sent = 0;
 	kernel->interrupts = 0;
-	kernel->is_done = false;
+	kernel->is_done = kernel->is_reset = kernel->is_unread = false;
 	kernel->due_us = clock_monotonic_us() + (int64_t)limit_ms * 1000;
 	kernel->state = KERNEL_RUNNING;
 	wait_at_most(kernel, (int64_t)limit_ms + SLACK_MS);
@@ -358,6 +395,8 @@ static bool read_stream(struct kernel *kernel, unsigned which, size_t *ret_size)
 		return false;
 	}
 	*ret_size = (size_t)n;
+	if (kernel->session->language == LANGUAGE_BASH)
+		n = (ssize_t)bash_lines_mend(api->frame, (size_t)n, kernel->pid);
 	session_on_output(kernel->session, which, api->frame, (size_t)n);
 	return true;
 }
@@ -521,6 +560,7 @@ static void on_frames(struct loop_source *source, uint32_t events)
 			recv(source->fd, api->frame, sizeof(api->frame), MSG_DONTWAIT | MSG_TRUNC);
 		if (size < 0 && (errno == EAGAIN || errno == EINTR))
 			return;
+		kernel->is_reset = size < 0 && errno == ECONNRESET;
 		if (size <= 0)
 			return on_hang_up(kernel);
 		switch (frames_feed(&kernel->assembly, api->frame, (size_t)size, &value)) {
@@ -543,9 +583,10 @@ void kernel_on_ended(struct kernel *kernel, const struct warden_kernel_ended *en
 	uint32_t pid = kernel->pid;
 	char broken[sizeof(kernel->broken)];
 	bool was_ready = kernel->state != KERNEL_STARTING && kernel->state != KERNEL_WARMING;
+	bool has_begun = !is_source_unread(kernel);
 	memcpy(broken, kernel->broken, sizeof(broken));
 	drain(kernel);
 	end_frames(kernel);
 	let_go(kernel);
-	session_on_kernel_ended(session, &copy, broken, was_ready, pid);
+	session_on_kernel_ended(session, &copy, broken, was_ready, has_begun, pid);
 }

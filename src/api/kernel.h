@@ -36,6 +36,8 @@ struct kernel {
 	uint32_t run;              /* the one under way, or 0 */
 	int64_t due_us;            /* when its limit comes */
 	bool is_done;              /* its DONE has come, but the warden may have a word about it */
+	bool is_reset;             /* it hung up with something of ours unread */
+	bool is_unread;            /* stopped before it had read the run's source */
 	struct loop_source frames; /* its descriptor is owned; -1: none */
 	struct kernel_stream streams[2]; /* stdout, stderr */
 	bool is_paused;                  /* they are not watched: the reader of a run is slow */
@@ -55,6 +57,8 @@ bool kernel_start(struct kernel *kernel, struct error *err);
 /* One that already runs: takes the three descriptors. `run`: under way, or 0. */
 bool kernel_adopt(struct kernel *kernel, const struct warden_kernel *item,
 	struct wire_packet *packet, struct error *err);
+/* It has not hung up. */
+bool kernel_is_open(const struct kernel *kernel);
 /* Begins a run; `code` must stay until it has ended. */
 bool kernel_run(struct kernel *kernel, uint32_t run, const char *code, size_t size,
 	uint32_t limit_ms, struct error *err);

@@ -4,6 +4,8 @@
  * once the first warden channel is reconciled; until then clients wait in the kernel's queue.
  */
 #include "api/api.h"
+#include "api/build_history.h"
+#include "api/feed.h"
 #include "api/fields.h"
 #include "api/journal.h"
 #include "api/owners.h"
@@ -15,6 +17,7 @@
 #include "base/log.h"
 #include "store/idempotency.h"
 #include "store/secrets.h"
+#include "store/starts.h"
 #include "wire/keeper.h"
 
 #include <errno.h>
@@ -84,12 +87,12 @@ static void load_session(void *context, const struct session_row *row)
 static bool load(struct api *api, struct error *err)
 {
 	api->store = store_open(api->config.database, err);
-	return api->store &&
+	return api->store && starts_count(api->store, &api->start, err) &&
 	       secret_row_get(
 		       api->store, "preview", api->preview_key, sizeof(api->preview_key), err) &&
 	       keys_load(&api->keys, api->store, api->config.keys, api->config.key_count, err) &&
 	       sandbox_row_each(api->store, load_sandbox, api, err) &&
-	       session_row_each(api->store, load_session, api, err);
+	       session_row_each(api->store, load_session, api, err) && build_history_load(api, err);
 }
 
 /* ---- housekeeping ---- */
@@ -163,6 +166,7 @@ static void stop(struct api *api)
 		journal_close(sandbox->log); /* who follows one is not waited for */
 		journal_close(sandbox->events);
 	}
+	feeds_close(api);
 	builds_close(&api->builds);
 	loop_timer_start(&api->loop, &api->stop_limit, STOP_MS, on_stop_limit);
 	api_call_ended(api);
@@ -228,6 +232,7 @@ static void init(struct api *api)
 	list_init(&api->creations);
 	list_init(&api->dirty_sessions);
 	list_init(&api->rates);
+	list_init(&api->feeds);
 	builds_init(&api->builds);
 	warden_init(&api->warden, api);
 	id_random(&api->last_run, sizeof(api->last_run));
@@ -275,6 +280,7 @@ static void finish(struct api *api, bool is_stopped)
 	warden_deinit(&api->warden);
 	while (!list_is_empty(&api->sandboxes))
 		sandbox_free(LIST_FIRST(&api->sandboxes, struct sandbox, link));
+	feeds_deinit(api);
 	store_close(api->store);
 	keys_deinit(&api->keys);
 	owners_deinit(api);
@@ -287,6 +293,7 @@ int main(void)
 	static struct api api;
 	struct error err = { 0 };
 	signal(SIGPIPE, SIG_IGN);
+	signal(SIGINT, SIG_IGN); /* of a terminal: the keeper gets it too, and ends all in order */
 	mallopt(M_MMAP_THRESHOLD, MAPPED_FROM);
 	log_init("api", LOG_INFO);
 	bool is_good = start(&api, &err) && loop_run(&api.loop, &err);

@@ -1,13 +1,15 @@
 /*
- * GET /logs and /events: what a sandbox printed and what happened to it, as it stands or as it
- * comes. A stream that follows begins with a comment and has one every 10 s, since the clients take
- * 30 s of silence for death; it ends with the sandbox.
+ * GET /logs and /events: what a sandbox printed and what happened to it, or to all of an owner, as it
+ * stands or as it comes. A stream that follows begins with a comment and has one every 10 s, since
+ * the clients take 30 s of silence for death; it ends with the sandbox.
  */
 #include "api/answer.h"
+#include "api/feed.h"
 #include "api/follow.h"
 #include "api/query.h"
 #include "api/routes.h"
 #include "api/sandbox.h"
+#include "api/sandbox_log.h"
 #include "api/sse.h"
 
 #include <inttypes.h>
@@ -16,13 +18,13 @@
 
 #define PLACE_LIMIT ((uint64_t)1 << 53) /* what JSON numbers hold exactly */
 #define TAIL_LIMIT 100000
-#define GAP_TEXT "[... %" PRIu64 " bytes of output left out ...]\n"
+#define LOG_PLACE_LIMIT ((uint64_t)INT64_MAX)
 
 /* A browser that comes back says what it has seen. */
-static bool read_last_id(const struct call *call, uint64_t *id, struct error *err)
+static bool read_last_id(const struct call *call, uint64_t most, uint64_t *id, struct error *err)
 {
 	const char *last = http_request_header(call->request, "Last-Event-ID");
-	if (!last || query_parse_number(last, strlen(last), PLACE_LIMIT, id))
+	if (!last || query_parse_number(last, strlen(last), most, id))
 		return true;
 	return error_set(err, ERROR_INVALID, "'Last-Event-ID' is none of this stream's");
 }
@@ -60,9 +62,13 @@ static void write_log(struct writer *writer, const struct record *record, size_t
 
 static void write_log_gap(struct writer *writer, uint64_t bytes, uint64_t place)
 {
-	char text[96];
-	int size = snprintf(text, sizeof(text), GAP_TEXT, bytes);
-	write_line(writer, place, text, (size_t)size);
+	char text[LOG_GAP_SIZE];
+	size_t size = log_gap_text(place - bytes, place, text);
+	for (size_t at = 0; at < size;) {
+		size_t line = strcspn(text + at, "\n") + 1;
+		write_line(writer, place, text + at, line);
+		at += line;
+	}
 }
 
 static const struct follow_style log_style = { .write = write_log, .write_gap = write_log_gap };
@@ -107,7 +113,8 @@ static bool make_log_text(const struct journal *log, uint64_t place, uint32_t ki
 	struct buf *text, struct error *err)
 {
 	uint64_t first = journal_first_place(log);
-	bool is_good = place >= first || buf_printf(text, GAP_TEXT, first - place);
+	char gap[LOG_GAP_SIZE];
+	bool is_good = place >= first || buf_append(text, gap, log_gap_text(place, first, gap));
 	for (const struct record *record = journal_find(log, place); is_good && record;
 		record = journal_next(log, record)) {
 		size_t from = place > record->place ? (size_t)(place - record->place) : 0;
@@ -118,13 +125,14 @@ static bool make_log_text(const struct journal *log, uint64_t place, uint32_t ki
 }
 
 /* Behind what a reader that comes back has seen, else from the last `tail` lines on. A place that
- * was not reached yet is of an earlier life of this process: all is new to that reader. */
+ * was not reached yet is nobody's: all is told. */
 static bool read_log_place(
 	const struct call *call, uint32_t kinds, uint64_t *ret_place, struct error *err)
 {
 	const uint64_t none = UINT64_MAX;
 	uint64_t tail = none, last = none;
-	if (!query_number(call, "tail", TAIL_LIMIT, &tail, err) || !read_last_id(call, &last, err))
+	if (!query_number(call, "tail", TAIL_LIMIT, &tail, err) ||
+		!read_last_id(call, LOG_PLACE_LIMIT, &last, err))
 		return false;
 	*ret_place = tail == none ? 0 : tail_place(call->sandbox->log, kinds, tail);
 	if (last != none)
@@ -176,12 +184,13 @@ static const struct follow_style event_style = { .write = write_event,
 
 /* The last `tail` of those after `since`; of a reader that comes back, with the address it had, those
  * after what it has seen. */
-static bool read_since(const struct call *call, uint64_t *since, struct error *err)
+static bool read_since(
+	const struct call *call, const struct journal *events, uint64_t *since, struct error *err)
 {
 	const uint64_t none = UINT64_MAX;
-	uint64_t tail = TAIL_LIMIT, last = none, next = call->sandbox->events->next_number;
+	uint64_t tail = TAIL_LIMIT, last = none, next = events->next_number;
 	*since = 0;
-	if (!read_last_id(call, &last, err) ||
+	if (!read_last_id(call, PLACE_LIMIT, &last, err) ||
 		!query_number(call, "since", PLACE_LIMIT, since, err) ||
 		!query_number(call, "tail", TAIL_LIMIT, &tail, err))
 		return false;
@@ -189,10 +198,9 @@ static bool read_since(const struct call *call, uint64_t *since, struct error *e
 	return true;
 }
 
-static void answer_events(struct call *call, uint64_t since)
+static void answer_events(struct call *call, const struct journal *events, uint64_t since)
 {
 	cleanup_writer struct writer writer = writer_make();
-	const struct journal *events = call->sandbox->events;
 	writer_open(&writer, NULL, '{');
 	writer_open(&writer, "events", '[');
 	for (const struct record *record = journal_after(events, since); record;
@@ -203,9 +211,9 @@ static void answer_events(struct call *call, uint64_t since)
 	answer_json(call, 200, &writer);
 }
 
-static bool follow_events(struct call *call, uint64_t since, struct error *err)
+static bool follow_events(
+	struct call *call, struct journal *events, uint64_t since, struct error *err)
 {
-	struct journal *events = call->sandbox->events;
 	const struct record *first = journal_after(events, since);
 	struct follower *follower =
 		follow_start(call, events, &event_style, ": following\n\n", err);
@@ -214,15 +222,31 @@ static bool follow_events(struct call *call, uint64_t since, struct error *err)
 	return follower;
 }
 
-void events_get(struct call *call)
+static void tell(struct call *call, struct journal *events)
 {
 	struct error err = { 0 };
 	bool is_followed = false;
 	uint64_t since;
-	if (!read_since(call, &since, &err) || !query_bool(call, "follow", &is_followed, &err))
+	if (!read_since(call, events, &since, &err) ||
+		!query_bool(call, "follow", &is_followed, &err))
 		return answer_error(call, &err);
 	if (!is_followed)
-		answer_events(call, since);
-	else if (!follow_events(call, since, &err))
+		answer_events(call, events, since);
+	else if (!follow_events(call, events, since, &err))
 		answer_error(call, &err);
+}
+
+void events_get(struct call *call)
+{
+	tell(call, call->sandbox->events);
+}
+
+void events_get_all(struct call *call)
+{
+	struct error err = { 0 };
+	struct journal *events = feed_of(call->api, call->owner);
+	if (events)
+		return tell(call, events);
+	error_no_memory(&err);
+	answer_error(call, &err);
 }

@@ -138,13 +138,10 @@ static uint64_t left_out(const struct output *output)
 	return output->past_head - in_ring + output->lost;
 }
 
-bool output_tells_no_space(const struct output *output)
+bool output_tells(const struct output *output, limit_words words)
 {
-	static const char words[] = "o space left on device"; /* some write "no", some "No" */
-	size_t size = sizeof(words) - 1,
-	       tail = (size_t)MIN(output->past_head, (uint64_t)OUTPUT_HALF);
-	return (output->head.size && memmem(output->head.bytes, output->head.size, words, size)) ||
-	       (tail && memmem(output->tail, tail, words, size));
+	size_t tail = (size_t)MIN(output->past_head, (uint64_t)OUTPUT_HALF);
+	return words(output->head.bytes, output->head.size) || words(output->tail, tail);
 }
 
 bool output_is_cut(const struct output *output)

@@ -6,6 +6,7 @@
 #ifndef API_OUTPUT_H
 #define API_OUTPUT_H
 
+#include "api/limit_words.h"
 #include "api/writer.h"
 #include "base/buf.h"
 
@@ -32,8 +33,8 @@ void output_feed(struct output *output, const char *bytes, size_t size);
 void output_finish(struct output *output);
 
 /* After output_finish: */
-/* Whether the kept text has what programs print when there is no space. */
-bool output_tells_no_space(const struct output *output);
+/* Whether the kept text has such words. */
+bool output_tells(const struct output *output, limit_words words);
 bool output_is_cut(const struct output *output);
 uint64_t output_kept(const struct output *output); /* bytes of the text below */
 /* Writes the text; where it was cut, a line in the middle says how much is missing. */

@@ -62,6 +62,7 @@ static const struct route routes[] = {
 	{ "GET", BOX "/logs", logs_get, ROUTE_QUERY_KEY },
 	{ "GET", BOX "/events", events_get, ROUTE_QUERY_KEY },
 	{ "GET", BOX "/metrics", metrics_sandbox, 0 },
+	{ "GET", "/v1/events", events_get_all, ROUTE_QUERY_KEY },
 	{ "GET", "/v1/runs/{}", runs_get, 0 },
 	{ "GET", "/v1/runs/{}/stream", runs_stream, ROUTE_QUERY_KEY },
 	{ "POST", "/v1/runs/{}/cancel", runs_cancel, ROUTE_BARE },

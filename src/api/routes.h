@@ -71,6 +71,7 @@ void metrics_daemon(struct call *call);
 void metrics_sandbox(struct call *call);
 void logs_get(struct call *call);
 void events_get(struct call *call);
+void events_get_all(struct call *call);
 void sessions_restart(struct call *call);
 void sessions_interrupt(struct call *call);
 void one_shot_run(struct call *call);

@@ -208,7 +208,8 @@ static void note_ended(const struct run *run);
 
 void run_begin(struct run *run)
 {
-	note_begun(run);
+	if (!run->begun_ms) /* else it is put back, and has not begun before */
+		note_begun(run);
 	run->state = RUN_RUNNING;
 	run->begun_ms = clock_wall_ms();
 }

@@ -86,8 +86,15 @@ static int exit_of(const struct told *told);
 static bool hit_files(const struct told *told)
 {
 	const char *raised = told->values->traceback ? told->values->error_message : "";
-	return strstr(raised, "[Errno 28]") || strstr(raised, "ENOSPC") ||
-	       (exit_of(told) && output_tells_no_space(&told->cell->streams[1]));
+	return limit_words_no_space(raised, strlen(raised)) ||
+	       (exit_of(told) && output_tells(&told->cell->streams[1], limit_words_no_space));
+}
+
+static bool hit_processes(const struct told *told)
+{
+	const char *raised = told->values->traceback;
+	return (raised && limit_words_no_process(raised, strlen(raised))) ||
+	       (exit_of(told) && output_tells(&told->cell->streams[1], limit_words_no_process));
 }
 
 static void note_limits(const struct told *told)
@@ -100,6 +107,8 @@ static void note_limits(const struct told *told)
 		note_limit(sandbox, "memory", "run_id", id);
 	if (hit_files(told))
 		note_limit(sandbox, "files", "run_id", id);
+	if (hit_processes(told))
+		note_limit(sandbox, "processes", "run_id", id);
 }
 
 static void write_limits_hit(const struct told *told, struct writer *writer)
@@ -116,6 +125,8 @@ static void write_limits_hit(const struct told *told, struct writer *writer)
 		writer_text(writer, NULL, "results");
 	if (hit_files(told))
 		writer_text(writer, NULL, "files");
+	if (hit_processes(told))
+		writer_text(writer, NULL, "processes");
 	writer_close(writer, ']');
 	writer_open(writer, "denials", '[');
 	writer_close(writer, ']');

@@ -115,12 +115,16 @@ struct sandbox *sandbox_new(struct api *api, const struct sandbox_row *row, stru
 	return sandbox;
 }
 
-/* After a restart of this process the numbers go on where no earlier event can have been. */
+#define EVENTS_START_SHIFT 32
+
+/* After a restart of this process ids go on where no earlier one can have been. */
 static void note_start(struct sandbox *sandbox)
 {
 	struct note note;
-	if (sandbox->is_listed)
-		sandbox->events->next_number = (uint64_t)clock_wall_ms();
+	if (sandbox->is_listed) {
+		sandbox->events->next_number = sandbox->api->start << EVENTS_START_SHIFT;
+		sandbox->log->end_place = log_start_place(sandbox->api->start);
+	}
 	struct writer *writer = note_begin(
 		&note, sandbox, sandbox->is_listed ? "sandbox.recovered" : "sandbox.running");
 	writer_text(writer, "template", sandbox->template_name);
@@ -235,8 +239,11 @@ static void on_counted(
 	struct warden_request *request, struct wire_packet *packet, const struct error *err)
 {
 	struct sandbox *sandbox = CONTAINER_OF(request, struct sandbox, counting);
-	if (packet && packet->header.op == WARDEN_USAGE_ANSWER)
-		sandbox->oom_kills = ((struct warden_usage *)packet->bytes)->oom_kills;
+	const struct warden_usage *usage = packet ? (const void *)packet->bytes : NULL;
+	if (!usage || packet->header.op != WARDEN_USAGE_ANSWER)
+		return;
+	sandbox->oom_kills = usage->oom_kills;
+	sandbox->forks_refused = usage->pids_refused;
 }
 
 void sandbox_count_kills(struct sandbox *sandbox)

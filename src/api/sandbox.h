@@ -77,7 +77,8 @@ struct sandbox {
 	uint32_t dying; /* bits of slots whose session is closed, but whose kernel still has to end
 			 */
 	uint32_t dying_pids[KERNELS_A_SANDBOX];
-	uint64_t oom_kills; /* by the memory limit, as far as known */
+	uint64_t oom_kills;     /* by the memory limit, as far as known */
+	uint64_t forks_refused; /* by the processes limit, as far as known */
 	struct warden_request counting;
 	struct list deletions; /* of struct deletion: who waits for its end */
 	enum sandbox_pause pause;

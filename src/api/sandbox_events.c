@@ -1,6 +1,7 @@
 /* See sandbox_events.h. */
 #include "api/sandbox_events.h"
 
+#include "api/feed.h"
 #include "api/journal.h"
 #include "base/clock.h"
 
@@ -26,8 +27,11 @@ void note_end(struct note *note)
 	struct writer *writer = &note->writer;
 	writer_close(writer, '}');
 	writer_close(writer, '}');
-	if (!writer->is_failed)
-		journal_append(note->sandbox->events, 0, writer->buf.bytes, writer->buf.size);
+	const struct buf *text = &writer->buf;
+	if (!writer->is_failed) {
+		journal_append(note->sandbox->events, 0, text->bytes, text->size);
+		feed_append(note->sandbox->api, note->sandbox->owner, text->bytes, text->size);
+	}
 	writer_deinit(writer);
 }
 

@@ -3,6 +3,8 @@
 
 #include "api/utf8.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 static void pass(struct journal *log, unsigned stream, const char *bytes, size_t size)
@@ -72,6 +74,22 @@ static size_t take_whole_lines(struct journal *log, const struct log_lines *line
 	}
 	pass(log, stream, bytes, taken);
 	return taken;
+}
+
+size_t log_gap_text(uint64_t from, uint64_t to, char text[LOG_GAP_SIZE])
+{
+	uint64_t start_place = to >> LOG_START_SHIFT << LOG_START_SHIFT;
+	int size = 0;
+	if (from < start_place) {
+		size = snprintf(text, LOG_GAP_SIZE,
+			"[... what was printed before the daemon's HTTP side was restarted is"
+			" gone ...]\n");
+		from = start_place;
+	}
+	if (from < to)
+		size += snprintf(text + size, LOG_GAP_SIZE - (size_t)size,
+			"[... %" PRIu64 " bytes of output left out ...]\n", to - from);
+	return (size_t)size;
 }
 
 void log_take(struct journal *log, struct log_lines *lines, unsigned stream, const char *bytes,

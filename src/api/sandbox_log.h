@@ -10,6 +10,19 @@
 #define LOG_LIMIT ((size_t)1 << 20)
 #define LOG_LINE ((size_t)16 * 1024) /* longer lines are cut into several */
 
+/* Places of a log only grow, over a crash of the api too: one that was there before this start goes
+ * on where no earlier place can have been. What was printed before is gone, and so is its size. */
+#define LOG_START_SHIFT 44
+
+static inline uint64_t log_start_place(uint64_t start)
+{
+	return start << LOG_START_SHIFT;
+}
+
+#define LOG_GAP_SIZE 192
+/* What stands for what is gone between two places, as whole lines; returns their size. */
+size_t log_gap_text(uint64_t from, uint64_t to, char text[LOG_GAP_SIZE]);
+
 /* The unfinished lines of one source of output: a cell or a command. All zero: none. */
 struct log_lines {
 	struct {

@@ -1,20 +1,20 @@
 /*
  * See session.h. The kernel is the session's own; what happens to it comes in through
- * session_on_... A kernel that dies before it was ready is not replaced by itself, so a sandbox in
+ * session_on_... A cell whose kernel died before it had read the source has not begun: it runs in the
+ * next one. A kernel that dies before it was ready is not replaced by itself, so a sandbox in
  * which none can start does not keep the host busy: the next cell tries again.
  */
 #include "api/session.h"
 
 #include "api/answer.h"
 #include "api/inside.h"
+#include "api/kernel_end.h"
 #include "api/sandbox_events.h"
 #include "base/clock.h"
 #include "base/log.h"
 
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/wait.h>
 
 #define DESCRIPTORS 3 /* a kernel's */
 
@@ -237,7 +237,8 @@ static void pump(struct session *session)
 {
 	if (sandbox_is_paused(session->sandbox))
 		return; /* session_go_on comes back */
-	while (session->kernel.state == KERNEL_IDLE && !list_is_empty(&session->queue)) {
+	while (session->kernel.state == KERNEL_IDLE && kernel_is_open(&session->kernel) &&
+		!list_is_empty(&session->queue)) {
 		struct error err = { 0 };
 		struct cell *cell = LIST_FIRST(&session->queue, struct cell, link);
 		if (!cell_begin(cell, &err)) {
@@ -381,47 +382,13 @@ void session_on_done(struct session *session)
 
 /* ---- the kernel's end ---- */
 
-static void describe_memory(const struct warden_kernel_ended *ended, char *text, size_t size)
+const char *session_request(const struct session *session)
 {
-	snprintf(text, size,
-		"memory limit reached: the sandbox may use %llu MiB, its peak was %llu MiB",
-		(unsigned long long)(ended->memory_limit >> 20),
-		(unsigned long long)((ended->memory_peak + (1 << 20) - 1) >> 20));
-}
-
-static void describe_end(
-	const struct warden_kernel_ended *ended, const char *broken, char *text, size_t size)
-{
-	int status = ended->status;
-	if (ended->reason == KERNEL_END_MEMORY)
-		describe_memory(ended, text, size);
-	else if (broken[0])
-		snprintf(text, size, "kernel replaced: %s", broken);
-	else if (ended->reason == KERNEL_END_TIMEOUT)
-		snprintf(text, size, "kernel killed at the time limit of its cell");
-	else if (WIFSIGNALED(status))
-		snprintf(text, size, "kernel died: signal %d (SIG%s)", WTERMSIG(status),
-			sigabbrev_np(WTERMSIG(status)) ? sigabbrev_np(WTERMSIG(status)) : "?");
-	else
-		snprintf(text, size, "kernel died: exit code %d", WEXITSTATUS(status));
-}
-
-static enum cell_outcome outcome_of(
-	const struct cell *cell, const struct warden_kernel_ended *ended)
-{
-	if (ended->reason == KERNEL_END_MEMORY)
-		return CELL_MEMORY;
-	if (ended->reason == KERNEL_END_TIMEOUT || cell->is_late)
-		return CELL_KILLED;
-	return CELL_DIED;
-}
-
-/* Never 0: a dead kernel is no success, whatever it exited with. */
-static int exit_of(const struct warden_kernel_ended *ended)
-{
-	if (WIFSIGNALED(ended->status))
-		return 128 + WTERMSIG(ended->status);
-	return WEXITSTATUS(ended->status) ? WEXITSTATUS(ended->status) : 1;
+	const struct cell *cell = session->running;
+	const struct call *call = cell ? cell->call : session->creator;
+	if (!call && cell && cell->record && cell->record->attached)
+		call = cell->record->attached->call;
+	return call ? http_request_id(call->request) : NULL;
 }
 
 static void note_restart(struct session *session, const char *reason)
@@ -445,14 +412,32 @@ void session_restart(struct session *session, const char *reason)
 	mark_dirty(session);
 }
 
+/* Only once a cell, so that a kernel that dies as often as it is started ends that, too. */
+static bool may_put_back(const struct cell *cell, const struct warden_kernel_ended *ended)
+{
+	return !cell->was_put_back && !cell->is_late && !cell->record->is_cancelled &&
+	       ended->reason != KERNEL_END_TIMEOUT;
+}
+
+/* It has not begun: it is the next one's first. */
+static void put_back(struct session *session, struct cell *cell)
+{
+	cell->was_put_back = true;
+	cell->begun_us = 0;
+	cell->record->state = RUN_QUEUED;
+	list_append(session->queue.next, &cell->link); /* ahead of the first */
+	session->queue_count++;
+	session->cells--;
+}
+
 void session_on_kernel_ended(struct session *session, const struct warden_kernel_ended *ended,
-	const char *broken, bool was_ready, uint32_t pid)
+	const char *broken, bool was_ready, bool has_begun, uint32_t pid)
 {
 	struct cell *cell = session->running;
 	char text[256];
 	inside_sweep(session->sandbox, pid);
-	describe_end(ended, broken, text, sizeof(text));
-	log_set_request(cell && cell->call ? http_request_id(cell->call->request) : NULL);
+	kernel_end_describe(ended, broken, text, sizeof(text));
+	log_set_request(session_request(session));
 	log_write(LOG_INFO, "kernel.ended", session->sandbox->text, "%s", text);
 	log_set_request(NULL);
 	if (!was_ready) {
@@ -462,8 +447,10 @@ void session_on_kernel_ended(struct session *session, const struct warden_kernel
 		return session_on_start_failed(session, &err);
 	}
 	session->running = NULL;
-	if (cell)
-		cell_finish(cell, outcome_of(cell, ended), text, exit_of(ended));
+	if (cell && !has_begun && may_put_back(cell, ended))
+		put_back(session, cell);
+	else if (cell)
+		cell_finish(cell, kernel_end_outcome(cell, ended), text, kernel_end_exit(ended));
 	if (ended->reason == KERNEL_END_MEMORY)
 		sandbox_count_kills(session->sandbox);
 	if (ends_with_cell(session))

@@ -56,6 +56,8 @@ void session_pause(struct session *session);
 void session_go_on(struct session *session, int64_t lasted_us);
 /* Appends and, when it is its turn, begins. False and err (session.queue_full): not taken. */
 bool session_add(struct session *session, struct cell *cell, struct error *err);
+/* The client's request for which its kernel is at work; NULL. */
+const char *session_request(const struct session *session);
 /* There is room for output again. */
 void session_resume(struct session *session);
 void session_write(const struct session *session, struct writer *writer);
@@ -72,8 +74,9 @@ void session_on_lost(struct session *session, uint64_t count);
 /* Whether the client of the cell under way is slow, so that its output has to wait. */
 bool session_is_behind(const struct session *session);
 void session_on_done(struct session *session);
+/* `has_begun`: it has read the source of its run, or may have. */
 void session_on_kernel_ended(struct session *session, const struct warden_kernel_ended *ended,
-	const char *broken, bool was_ready, uint32_t pid);
+	const char *broken, bool was_ready, bool has_begun, uint32_t pid);
 /* From the warden: the run's limit has come. */
 void session_on_late(struct session *session, uint32_t run);
 

@@ -11,6 +11,7 @@
 #include "base/log.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #define OUTGOING_LIMIT 16384
@@ -138,6 +139,19 @@ void warden_tell(struct warden *warden, uint16_t op, void *message, size_t size)
 
 /* ---- requests that wait ---- */
 
+/* What is logged on the way names the client's request that led to the question. */
+static void answer(
+	struct warden_request *request, struct wire_packet *packet, const struct error *err)
+{
+	char id[REQUEST_ID_SIZE]; /* the asker may be gone afterwards */
+	const char *before = log_request();
+	memcpy(id, request->for_request, sizeof(id));
+	if (*id)
+		log_set_request(id);
+	request->on_answer(request, packet, err);
+	log_set_request(before);
+}
+
 void warden_cancel(struct warden_request *request)
 {
 	if (!request->warden)
@@ -152,7 +166,7 @@ static void fail_request(struct warden_request *request, enum error_code code, c
 	struct error err;
 	error_set(&err, code, "%s", why);
 	warden_cancel(request);
-	request->on_answer(request, NULL, &err);
+	answer(request, NULL, &err);
 }
 
 static void on_limit(struct loop_timer *timer)
@@ -170,6 +184,8 @@ bool warden_ask(struct warden *warden, struct warden_request *request, uint16_t 
 	*request = (struct warden_request){
 		.warden = warden, .serial = warden->last_serial, .on_answer = on_answer
 	};
+	snprintf(request->for_request, sizeof(request->for_request), "%s",
+		log_request() ? log_request() : "");
 	list_append(&warden->requests, &request->link);
 	if (timeout_ms > 0)
 		loop_timer_start(&warden->api->loop, &request->limit, timeout_ms, on_limit);
@@ -198,7 +214,7 @@ static void answer_failed(struct warden_request *request, struct wire_packet *pa
 		failed->message);
 	if (failed->hint[0])
 		error_hint(&err, "%s", failed->hint);
-	request->on_answer(request, NULL, &err);
+	answer(request, NULL, &err);
 }
 
 static void handle_answer(struct warden *warden, struct wire_packet *packet)
@@ -208,12 +224,12 @@ static void handle_answer(struct warden *warden, struct wire_packet *packet)
 	if (!request)
 		return events_on_stray(warden->api, packet);
 	if (op == WARDEN_SANDBOX_ITEM || op == WARDEN_KERNEL_ITEM)
-		return request->on_answer(request, packet, NULL); /* more follow */
+		return answer(request, packet, NULL); /* more follow */
 	warden_cancel(request);
 	if (op == WARDEN_FAILED)
 		answer_failed(request, packet);
 	else
-		request->on_answer(request, packet, NULL);
+		answer(request, packet, NULL);
 }
 
 static bool handle_packet(struct warden *warden, struct wire_packet *packet, struct error *err)

@@ -9,6 +9,8 @@
 #include "loop/loop.h"
 #include "wire/requests.h"
 
+#define REQUEST_ID_SIZE 65 /* of a client's request, with the NUL */
+
 struct api;
 struct warden_request;
 
@@ -24,6 +26,7 @@ struct warden_request {
 	uint32_t serial;
 	warden_on_answer on_answer;
 	struct loop_timer limit;
+	char for_request[REQUEST_ID_SIZE]; /* what was handled when it was asked; or "" */
 };
 
 struct warden {

@@ -36,6 +36,11 @@ void log_set_request(const char *id)
 	the_log.request = id;
 }
 
+const char *log_request(void)
+{
+	return the_log.request;
+}
+
 /* Appends text as the inside of a JSON string; control characters and non-ASCII are escaped. */
 static size_t append_escaped(char *line, size_t used, size_t size, const char *text)
 {

@@ -19,6 +19,8 @@ void log_write(enum log_level level, const char *event, const char *sandbox, con
 	...) PRINTF_LIKE(4, 5);
 /* Lines name that request until this is called again; NULL: none. The text must live so long. */
 void log_set_request(const char *id);
+/* That one; NULL. */
+const char *log_request(void);
 /* The error's message, hint and errno. */
 void log_error(const char *event, const char *sandbox, const struct error *err);
 

@@ -51,8 +51,7 @@ const struct command commands[] = {
 	{ "exec", exec_command, "run a command in a sandbox",
 		"usage: sandglass exec [OPTION]... ID COMMAND [ARGUMENT]...\n"
 		"\n"
-		"  -i, --interactive   standard input is the command's: it is read to its end "
-		"first\n"
+		"  -i, --interactive   standard input is the command's, as fast as it reads\n"
 		"  -t, --tty           at a terminal of its own, shown in this one\n"
 		"  -w, --workdir DIR   where it starts (default /workspace)\n"
 		"  --timeout SECONDS   the longest it may run (default 86400); not with -t\n"
@@ -98,7 +97,8 @@ const struct command commands[] = {
 	{ "events", events_command, "what happened to a sandbox, or to all",
 		"usage: sandglass events [OPTION]... [ID]\n"
 		"\n"
-		"  -f, --follow        and what comes, until the sandbox ends; needs ID\n"
+		"  -f, --follow        and what comes, until the sandbox ends; without\n"
+		"                      ID of all, those that begin later too\n"
 		"  -n, --tail N        the last N only\n"
 		"  --since ID          those after the event of that id\n"
 		"  --json              {\"events\": [...]}; with -f a line for each "

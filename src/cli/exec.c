@@ -1,12 +1,13 @@
 /*
  * `sandglass exec`: a command in a sandbox, its two streams apart as they come, its exit code as
  * ours. Hanging up ends the command with all it started, so a signal needs no more than to end this
- * process. What is piped in (-i) is sent ahead as a file, since the API's commands have no input of
- * their own; the command has it open under no name.
+ * process. What is piped in (-i) goes along as the command reads it (exec_input.h); where the answer
+ * is one document (--json) it is sent ahead as a file, which the command has open under no name.
  */
 #include "cli/command.h"
 #include "cli/daemon.h"
 #include "cli/events.h"
+#include "cli/exec_input.h"
 #include "cli/options.h"
 #include "cli/shell_text.h"
 #include "cli/terminal.h"
@@ -168,10 +169,27 @@ static bool write_text(struct exec *exec, int count, char **words, struct error 
 	       error_set(err, ERROR_INVALID, "the command is longer than 1 MiB");
 }
 
+/* At its limit it has a status, too. */
+static bool feed(struct exec *exec, struct error *err)
+{
+	bool is_late = false;
+	if (exec_with_input(&exec->daemon, exec->id, exec->text.bytes, exec->text.size,
+		    exec->timeout_s ? exec->timeout_s : LONGEST_S, &exec->status, &is_late, err))
+		return true;
+	if (!is_late)
+		return false;
+	exec->status = EXIT_TIMED_OUT;
+	fprintf(stderr, "sandglass exec: %s\n", err->message);
+	return true;
+}
+
 static bool run_plain(struct exec *exec, int count, char **words, struct error *err)
 {
-	if ((exec->has_input && !send_input(exec, err)) || !write_text(exec, count, words, err))
+	bool is_ahead = exec->has_input && exec->is_json;
+	if ((is_ahead && !send_input(exec, err)) || !write_text(exec, count, words, err))
 		return false;
+	if (exec->has_input && !is_ahead)
+		return feed(exec, err);
 	json_t *body = make_body(exec, err);
 	bool is_good =
 		body && (exec->is_json ? print_whole(exec, body, err) : stream(exec, body, err));

@@ -79,11 +79,12 @@ static void on_event(void *data, const char *name, const char *json, size_t size
 	json_decref(event);
 }
 
+/* Without an id: of all sandboxes together. */
 static void make_path(const struct happenings *happenings, const char *id, bool with_place,
 	char path[DAEMON_PATH])
 {
-	int size = snprintf(path, DAEMON_PATH, "/sandboxes/%s/events?follow=%s", id,
-		happenings->is_followed ? "true" : "false");
+	int size = snprintf(path, DAEMON_PATH, "%s%s/events?follow=%s", *id ? "/sandboxes/" : "",
+		id, happenings->is_followed ? "true" : "false");
 	if (with_place && happenings->since >= 0)
 		size += snprintf(path + size, DAEMON_PATH - (size_t)size, "&since=%lld",
 			(long long)happenings->since);
@@ -196,7 +197,9 @@ static int perform(struct happenings *happenings, const char *word)
 {
 	struct error err = { 0 };
 	bool is_good = daemon_open(&happenings->daemon, happenings->state, &err);
-	if (is_good && !word)
+	if (is_good && !word && happenings->is_followed)
+		is_good = follow_events(happenings, &err);
+	else if (is_good && !word)
 		is_good = print_of_all(happenings, &err);
 	else if (is_good)
 		is_good = daemon_find(&happenings->daemon, word, happenings->id, &err) &&
@@ -217,7 +220,5 @@ int events_command(int argc, char **argv)
 	int first = options_parse("events", argc, argv, specs, ARRAY_SIZE(specs), 1);
 	if (first < 0)
 		return EXIT_MISUSED;
-	if (happenings.is_followed && first == argc)
-		return command_misused("events", "-f needs the ID of one sandbox");
 	return perform(&happenings, first < argc ? argv[first] : NULL);
 }

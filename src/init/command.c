@@ -55,7 +55,7 @@
 
 static char *const terminal_environment[] = { USER_SURROUNDINGS, "TERM=xterm-256color", NULL };
 
-enum { FD_ANSWER, FD_TEXT, FD_STDOUT, FD_STDERR };
+enum { FD_ANSWER, FD_TEXT, FD_STDOUT, FD_STDERR, FD_STDIN };
 
 struct command {
 	const struct serve_config *config; /* not owned */
@@ -63,6 +63,7 @@ struct command {
 	char *argument;                    /* owned; what follows `-c` */
 	int script_fd;                     /* the text when it is too long for an argument, or -1 */
 	int slave_fd;                      /* owned; a terminal's end, or -1 */
+	bool is_fed;                       /* it has an FD_STDIN */
 	int signal_fd;                     /* SIGCHLD */
 	int start_fds[2];                  /* pipe: the errno of a failed start */
 	pid_t pid;
@@ -131,7 +132,8 @@ static bool place_descriptors(const struct command *command)
 		return terminal_take(command->slave_fd) &&
 		       child_keep_only(&command->start_fds[1], 1);
 	if (dup2(command->fds[FD_STDOUT], STDOUT_FILENO) < 0 ||
-		dup2(command->fds[FD_STDERR], STDERR_FILENO) < 0)
+		dup2(command->fds[FD_STDERR], STDERR_FILENO) < 0 ||
+		(command->is_fed && dup2(command->fds[FD_STDIN], STDIN_FILENO) < 0))
 		return false;
 	if (command->script_fd >= 0 && dup2(command->script_fd, SCRIPT_FD) < 0)
 		return false;
@@ -369,10 +371,11 @@ static void supervise(struct command *command, uint32_t timeout_ms)
 }
 
 void command_serve(
-	const struct serve_config *config, const struct inside_request *request, const int fds[4])
+	const struct serve_config *config, const struct inside_request *request, const int *fds)
 {
 	struct command command = { .config = config,
 		.fds = fds,
+		.is_fed = request->op == INSIDE_FED_COMMAND,
 		.script_fd = -1,
 		.slave_fd = -1,
 		.signal_fd = -1,

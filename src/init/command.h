@@ -10,9 +10,9 @@
 #define COMMAND_GRACE_MS 200             /* from SIGTERM to the end of all, at the limit */
 
 /* In a process of its own (it becomes a subreaper): runs the request and answers it. `fds` are
- * those of INSIDE_COMMAND or INSIDE_TERMINAL, and all other descriptors but the cgroups' are
+ * those of INSIDE_COMMAND, INSIDE_FED_COMMAND or INSIDE_TERMINAL, and all other descriptors but the cgroups' are
  * closed. */
 void command_serve(
-	const struct serve_config *config, const struct inside_request *request, const int fds[4]);
+	const struct serve_config *config, const struct inside_request *request, const int *fds);
 
 #endif

@@ -19,6 +19,7 @@ static const struct shape shapes[] = {
 	[INSIDE_TERMINAL] = { 1, REQUEST_COMMAND },
 	[INSIDE_CONNECT] = { 1, REQUEST_CONNECT },
 	[INSIDE_PORTS] = { 1, REQUEST_FILES },
+	[INSIDE_FED_COMMAND] = { 5, REQUEST_COMMAND },
 };
 
 const struct inside_request *request_check(

@@ -32,12 +32,13 @@ static void each_op_has_one_number_of_descriptors(void **state)
 		assert_int_equal(is_taken(INSIDE_TERMINAL, count, REQUEST_COMMAND), count == 1);
 		assert_int_equal(is_taken(INSIDE_CONNECT, count, REQUEST_CONNECT), count == 1);
 		assert_int_equal(is_taken(INSIDE_PORTS, count, REQUEST_FILES), count == 1);
+		assert_int_equal(is_taken(INSIDE_FED_COMMAND, count, REQUEST_COMMAND), count == 5);
 	}
 }
 
 static void unknown_ops_are_none(void **state)
 {
-	static const uint16_t ops[] = { 0, INSIDE_PORTS + 1, 255, 256, 32768, UINT16_MAX };
+	static const uint16_t ops[] = { 0, INSIDE_FED_COMMAND + 1, 255, 256, 32768, UINT16_MAX };
 	for (size_t i = 0; i < ARRAY_SIZE(ops); i++)
 		for (unsigned count = 0; count <= 8; count++)
 			assert_false(is_taken(ops[i], count, REQUEST_FILES));

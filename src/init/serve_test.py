@@ -18,7 +18,7 @@ import tempfile
 import time
 import unittest
 
-COMMAND, READ, WRITE, LIST, STAT, DELETE, SWEEP, TERMINAL, CONNECT, PORTS = range(1, 11)
+COMMAND, READ, WRITE, LIST, STAT, DELETE, SWEEP, TERMINAL, CONNECT, PORTS, FED_COMMAND = range(1, 12)
 (OK, NOT_FOUND, IS_DIRECTORY, NOT_DIRECTORY, FORBIDDEN, SPECIAL, LOOP, BAD_PATH, NO_SPACE, ABORTED,
  BUSY, FAILED) = range(12)
 CLOCK_STOPS, CLOCK_GOES_ON = 1, 2
@@ -60,7 +60,7 @@ class FileAnswer:
 class Command:
     """A command under way: its answer socket and what it prints."""
 
-    def __init__(self, box, text, timeout_ms=20000, size=None):
+    def __init__(self, box, text, timeout_ms=20000, size=None, stdin=None):
         self.answer, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         text = text if isinstance(text, bytes) else text.encode()
         memfd = os.memfd_create("text", os.MFD_ALLOW_SEALING)
@@ -68,7 +68,9 @@ class Command:
         self.out, out = os.pipe()
         self.err, err = os.pipe()
         size = len(text) if size is None else size
-        box.send(COMMAND, [theirs.fileno(), memfd, out, err], size=size, timeout_ms=timeout_ms)
+        fds = [theirs.fileno(), memfd, out, err]
+        op, fds = (COMMAND, fds) if stdin is None else (FED_COMMAND, [*fds, stdin])
+        box.send(op, fds, size=size, timeout_ms=timeout_ms)
         theirs.close()
         for fd in (memfd, out, err):
             os.close(fd)
@@ -254,6 +256,15 @@ class Commands(Case):
         self.assertEqual([line.split()[1] for line in lines[6:11]], [zero] * 4 + ["1"])
         self.assertEqual(lines[11], "/bin/sh")
         self.assertEqual(lines[12], lines[13])
+
+    def test_a_fed_command_reads_its_pipe_to_the_end_and_keeps_no_other(self):
+        reading, writing = os.pipe()
+        command = Command(self.box, "cat; ls /proc/self/fd | wc -l", stdin=reading)
+        os.close(reading)
+        os.write(writing, b"first, ")
+        os.write(writing, b"second\n")
+        os.close(writing)
+        self.assertEqual(command.wait().stdout, b"first, second\n4\n")
 
     def test_environment_is_exact(self):
         done = self.box.run("env")
@@ -568,7 +579,7 @@ class Packets(Case):
                 (good, []), (good, [fd] * 2), (good, [fd] * 8), (good, [fd] * 9),
                 (REQUEST.pack(STAT, 2, 0, 0, 0, 0, b"/"), [fd]),
                 (REQUEST.pack(0, 1, 0, 0, 0, 0, b"/"), [fd]),
-                (REQUEST.pack(PORTS + 1, 1, 0, 0, 0, 0, b"/"), [fd]),
+                (REQUEST.pack(FED_COMMAND + 1, 1, 0, 0, 0, 0, b"/"), [fd]),
                 (REQUEST.pack(CONNECT, 1, 0, 0, 0, 80, b""), []),
                 (REQUEST.pack(TERMINAL, 1, 0, 0, 0, 0, b""), [fd] * 4),
                 (REQUEST.pack(65535, 1, 0, 0, 0, 0, b"/"), [fd]),

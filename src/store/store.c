@@ -33,6 +33,11 @@ static const char *const migrations[] = {
 	"CREATE TABLE ports (sandbox BLOB NOT NULL, port INTEGER NOT NULL, label TEXT NOT NULL,"
 	" PRIMARY KEY (sandbox, port)) WITHOUT ROWID;"
 	"CREATE TABLE secrets (name TEXT PRIMARY KEY, bytes BLOB NOT NULL) WITHOUT ROWID;",
+	"CREATE TABLE starts (id INTEGER PRIMARY KEY, count INTEGER NOT NULL);"
+	"CREATE TABLE builds (id TEXT PRIMARY KEY, name TEXT NOT NULL, base TEXT NOT NULL,"
+	" state INTEGER NOT NULL, error TEXT NOT NULL, created_ms INTEGER NOT NULL,"
+	" started_ms INTEGER NOT NULL, ended_ms INTEGER NOT NULL, size_mb INTEGER NOT NULL,"
+	" bytes INTEGER NOT NULL, log_dropped INTEGER NOT NULL, log BLOB NOT NULL);",
 };
 
 int store_version(void)

@@ -1,10 +1,12 @@
 #include "base/clock.h"
+#include "store/builds.h"
 #include "store/idempotency.h"
 #include "store/keys.h"
 #include "store/ports.h"
 #include "store/sandboxes.h"
 #include "store/secrets.h"
 #include "store/sessions.h"
+#include "store/starts.h"
 
 #include <setjmp.h>
 #include <sqlite3.h>
@@ -248,6 +250,58 @@ static void a_secret_is_made_once(void **state)
 	store_close(store);
 }
 
+static void each_start_has_a_number_of_its_own(void **state)
+{
+	struct error err = { 0 };
+	uint64_t first = 0, second = 0;
+	struct store *store = open_store();
+	assert_true(starts_count(store, &first, &err));
+	store_close(store);
+	store = open_store();
+	assert_true(starts_count(store, &second, &err));
+	assert_true(first >= 1 && second == first + 1);
+	store_close(store);
+}
+
+struct told_builds {
+	unsigned count;
+	char ids[4][SHORT_ID_TEXT], log[32];
+	unsigned last_state;
+};
+
+static void take_build(void *context, const struct build_row *row)
+{
+	struct told_builds *told = context;
+	memcpy(told->ids[told->count++], row->id, SHORT_ID_TEXT);
+	snprintf(told->log, sizeof(told->log), "%.*s", (int)row->log_size, row->log);
+	told->last_state = row->state;
+}
+
+static void builds_are_told_in_the_order_they_were_asked_for(void **state)
+{
+	struct error err = { 0 };
+	struct told_builds told = { 0 };
+	struct build_row later = { .id = "0000000000000001", .created_ms = 20, .state = 1 };
+	struct build_row first = { .id = "0000000000000002", .created_ms = 10 };
+	struct store *store = open_store();
+	assert_true(build_row_put(store, &later, &err) && build_row_put(store, &first, &err));
+	later.state = 3;
+	later.log = "a\nb\n";
+	later.log_size = 4;
+	assert_true(build_row_put(store, &later, &err));
+	store_close(store);
+	store = open_store();
+	assert_true(build_row_each(store, take_build, &told, &err));
+	assert_int_equal(told.count, 2);
+	assert_string_equal(told.ids[0], first.id);
+	assert_string_equal(told.log, "a\nb\n");
+	assert_int_equal(told.last_state, 3);
+	assert_true(build_row_delete(store, first.id, &err));
+	told.count = 0;
+	assert_true(build_row_each(store, take_build, &told, &err) && told.count == 1);
+	store_close(store);
+}
+
 static void a_rolled_back_write_leaves_nothing(void **state)
 {
 	struct error err = { 0 };
@@ -306,6 +360,8 @@ int main(void)
 		cmocka_unit_test(declared_ports_come_in_order_and_go_with_their_sandbox),
 		cmocka_unit_test(declared_ports_are_bounded),
 		cmocka_unit_test(a_secret_is_made_once),
+		cmocka_unit_test(each_start_has_a_number_of_its_own),
+		cmocka_unit_test(builds_are_told_in_the_order_they_were_asked_for),
 		cmocka_unit_test(a_rolled_back_write_leaves_nothing),
 		cmocka_unit_test(a_newer_database_is_refused_and_says_so),
 	};

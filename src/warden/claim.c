@@ -20,6 +20,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define ROOM_PART 2 /* what stood ready may use one in so many of the memory it gets */
+
 static bool limit(uint64_t asked, uint64_t default_value, uint64_t cap, uint64_t *ret_value,
 	const char *name, struct error *err)
 {
@@ -70,7 +72,9 @@ static bool change_limits(
 	       mounts_resize(sandbox->files_fd, limits->files_bytes, limits->inodes, err);
 }
 
-/* Where groups can be renamed the box is found by the id that clients know. */
+/* Where groups can be renamed the box is found by the id that clients know. Version 2 has no
+ * renaming, and what is in a group cannot be moved to another one without its memory being left
+ * charged to the first: there the folder keeps its name, and the log tells which it is. */
 static bool change_box(struct sandbox *sandbox, const char *name, struct error *err)
 {
 	struct cgroup_tree *cgroups = &sandbox->warden->cgroups;
@@ -103,11 +107,21 @@ static bool adopt(struct sandbox *sandbox, const struct sandbox_plan *plan, stru
 	return true;
 }
 
+/* A standby of Node takes 50 MiB and more. Under a limit that is near to what the box uses, the
+ * kernel would begin with killing in it. */
+static bool leaves_room(const struct sandbox *sandbox, const struct sandbox_plan *plan)
+{
+	struct cgroup_usage usage;
+	return plan->limits.memory_bytes >= sandbox->limits.memory_bytes ||
+	       (cgroup_box_usage(&sandbox->warden->cgroups, sandbox->box, &usage, NULL) &&
+		       usage.memory_bytes <= plan->limits.memory_bytes / ROOM_PART);
+}
+
 static bool claim_from_pool(struct sandbox_plan *plan)
 {
 	struct error err = { 0 };
 	struct sandbox *sandbox = pool_find(plan->template);
-	if (!sandbox)
+	if (!sandbox || !leaves_room(sandbox, plan))
 		return false;
 	if (adopt(sandbox, plan, &err))
 		return true;

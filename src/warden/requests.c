@@ -18,11 +18,14 @@
 
 /* ---- sending ---- */
 
-static void drop_api(struct warden *warden, const char *why)
+/* `is_expected`: it has hung up, so it has ended, in an ordered stop as it should, and else the
+ * keeper, its parent, says how. Whatever else ends its channel is told here only. */
+static void drop_api(struct warden *warden, bool is_expected, const char *why)
 {
 	if (!warden->api.loop)
 		return;
-	log_write(LOG_WARNING, "api.lost", NULL, "the api's channel ends: %s", why);
+	log_write(is_expected ? LOG_INFO : LOG_WARNING, is_expected ? "api.gone" : "api.lost", NULL,
+		"the api's channel ends: %s", why);
 	int fd = warden->api.fd;
 	loop_forget(&warden->api);
 	close(fd);
@@ -41,7 +44,7 @@ void warden_send(
 {
 	struct error err;
 	if (warden->api.loop && !wire_send(warden->api.fd, message, size, fds, fd_count, &err))
-		drop_api(warden, err.message);
+		drop_api(warden, err.os_error == EPIPE || err.os_error == ECONNRESET, err.message);
 }
 
 /* Out of descriptors, processes or memory: the machine is full, and nothing was made. */
@@ -288,12 +291,13 @@ static void on_api(struct loop_source *source, uint32_t events)
 	if (result == WIRE_NOTHING)
 		return;
 	if (result != WIRE_GOT) {
-		drop_api(warden, result == WIRE_CLOSED ? "it hung up" : err.message);
+		drop_api(warden, result == WIRE_CLOSED,
+			result == WIRE_CLOSED ? "it hung up" : err.message);
 		return;
 	}
 	const struct request *request = request_find(warden, &packet, &err);
 	if (!request)
-		drop_api(warden, err.message);
+		drop_api(warden, false, err.message);
 	else if (!request->handle(warden, packet.bytes, &err))
 		warden_send_failed(warden, packet.header.serial, &err);
 	wire_packet_deinit(&packet);
@@ -302,7 +306,7 @@ static void on_api(struct loop_source *source, uint32_t events)
 void warden_set_api(struct warden *warden, int fd)
 {
 	struct error err = { 0 };
-	drop_api(warden, "the keeper sends a new one");
+	drop_api(warden, true, "the keeper sends a new one");
 	warden->is_greeted = false;
 	if (!fd_set_nonblocking(fd, true) ||
 		!loop_watch(&warden->loop, &warden->api, fd, EPOLLIN, on_api, &err)) {

@@ -184,8 +184,10 @@ static void on_start_too_long(struct loop_timer *timer)
 
 void sandbox_tell_claimed(struct sandbox *sandbox, const char *from)
 {
-	log_write(LOG_INFO, "sandbox.started", sandbox->name, "template '%s', slice %u%s",
-		sandbox->template->about.name, sandbox->slice, from);
+	bool has_other_box = strcmp(sandbox->box, sandbox->name) != 0;
+	log_write(LOG_INFO, "sandbox.started", sandbox->name, "template '%s', slice %u%s%s%s",
+		sandbox->template->about.name, sandbox->slice, has_other_box ? ", box " : "",
+		has_other_box ? sandbox->box : "", from);
 	struct warden_claim claimed =
 		sandbox_describe(sandbox, WARDEN_CLAIMED, sandbox->claim_serial);
 	warden_send(sandbox->warden, &claimed, sizeof(claimed), &sandbox->control_fd, 1);

@@ -45,6 +45,9 @@
  * INSIDE_PORTS     [0] answer socket (SEQPACKET): one `struct inside_ports_answer`: the TCP ports
  * on which somebody listens for 127.0.0.1.
  *
+ * INSIDE_FED_COMMAND  as INSIDE_COMMAND, with one more descriptor: [4] the reading end of a pipe, its
+ *                  standard input.
+ *
  * A packet that is no request is dropped: its answer socket hangs up without an answer. Where there
  * is no process to serve a request the answer comes at once: start_error or os_error EAGAIN, or
  * INSIDE_BUSY. A file call whose peer neither takes nor gives a byte for a minute ends.
@@ -72,6 +75,7 @@ enum inside_op {
 	INSIDE_TERMINAL,
 	INSIDE_CONNECT,
 	INSIDE_PORTS,
+	INSIDE_FED_COMMAND,
 };
 
 struct inside_request {

@@ -15,6 +15,7 @@ import pytest
 import requests
 from boxes import Box
 from daemon import PATIENCE, build_folder, processes_below, wait_until
+from test_restart import kill_api
 
 MISSING = "FROM base\nRUN pip install sandglass-no-such-wheel-at-all==9.9\n"
 NO_PACKAGES = "this machine has no package access: nothing can be built"
@@ -300,6 +301,7 @@ def test_a_build_ends_with_the_daemon(lean):
 def test_a_build_ends_with_the_api_that_asked(lean):
     daemon = lean()
     build, process = started(daemon)
+    waiting = post(daemon, MISSING, name="later").json()["id"]
     os.kill(daemon.process("api").pid, signal.SIGKILL)
     wait_until(lambda: not process.is_alive(), 15, "the builder is gone")
 
@@ -309,10 +311,30 @@ def test_a_build_ends_with_the_api_that_asked(lean):
         except requests.RequestException:
             return None
 
-    assert wait_until(look, 20, "a new api serves")["code"] == "build.not_found"
+    now = wait_until(look, 20, "a new api serves")
+    assert now["status"] == "failed" and now["error"].startswith("host_failure: ") and now["ended_at"] >= now["started_at"], now
+    assert log(daemon, build)[-1] == now["error"]
+    later = ask(daemon, "GET", f"/builds/{waiting}").json()
+    assert later["status"] == "failed" and "before the template was built" in later["error"] and "started_at" not in later
     wait_until(lambda: builder(daemon) is None, 15, "nothing is cleared up any more")
     assert_nothing_left(daemon)
     assert ended(daemon, post(daemon, MISSING).json()["id"])["status"] == "failed"
+
+
+@pytest.mark.limit(120)
+def test_how_builds_ended_and_what_they_said_outlives_crash_and_restart(lean):
+    """Also here, where nothing can be built: that is an end, too."""
+    daemon = lean()
+    build = post(daemon, MISSING).json()["id"]
+    first, said = ended(daemon, build), log(daemon, build)
+    assert first["status"] == "failed" and said
+    kill_api(daemon)
+    assert ask(daemon, "GET", f"/builds/{build}").json() == first and log(daemon, build) == said
+    daemon.restart()
+    assert ask(daemon, "GET", "/builds").json() == [first] and log(daemon, build) == said
+    second = post(daemon, MISSING).json()["id"]
+    assert [b["id"] for b in ask(daemon, "GET", "/builds").json()] == [second, build]
+    ended(daemon, second)
 
 
 # ---- what is built ----

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
+import select
 import signal
 import subprocess
 
@@ -122,6 +124,45 @@ def test_exec_sends_standard_input_where_that_is_asked_for(sandglass, box):
     assert sandglass("exec", box.id, "ls", "-A", "/tmp").stdout == ""
 
 
+def test_exec_passes_input_on_as_it_comes_and_to_its_end(daemon, box):
+    command = [*PROGRAM, "exec", "-i", box.id, "sh", "-c", "cat; echo over >&2; exit 3"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0, env=surroundings(daemon)) as process:
+        for line in (b"first\n", b"\x01 second\n"):
+            process.stdin.write(line)
+            assert process.stdout.readline() == line  # it came back before the end
+        process.stdin.close()
+        assert process.stdout.read() == b"" and process.stderr.read() == b"over\n"
+        assert process.wait(10 * PATIENCE) == 3
+
+
+def test_exec_reads_no_more_input_than_the_command_does(daemon, box):
+    """What nobody reads waits with who sends it, and goes through once it is read."""
+    box.exec("rm -f /tmp/go")
+    command = [*PROGRAM, "exec", "-i", box.id, "sh", "-c", "while ! [ -e /tmp/go ]; do sleep 0.05; done; sha256sum"]
+    content, sent = os.urandom(1 << 20), 0
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, env=surroundings(daemon)) as process:
+        os.set_blocking(process.stdin.fileno(), False)
+        while select.select([], [process.stdin], [], 1.5)[1]:
+            sent += process.stdin.write(content[sent : sent + 16384]) or 0
+            assert sent < 600_000  # our pipe, what is on the way, and the command's pipe
+        box.exec("touch /tmp/go")
+        os.set_blocking(process.stdin.fileno(), True)
+        while sent < len(content):
+            sent += process.stdin.write(content[sent:])
+        process.stdin.close()
+        assert process.stdout.read().split()[0].decode() == hashlib.sha256(content).hexdigest()
+        assert process.wait(10 * PATIENCE) == 0
+
+
+def test_a_command_that_does_not_read_its_input_ends_all_the_same(sandglass, box):
+    assert sandglass("exec", "-i", box.id, "true", input="x" * 3_000_000).returncode == 0
+    done = sandglass("exec", "-i", box.id, "sh", "-c", "exec <&-; sleep 0.3; echo later", input="x" * 3_000_000)
+    assert done.stdout == "later\n" and done.returncode == 0
+    late = sandglass("exec", "-i", "--timeout", "1", box.id, "sleep", "60", input="x")
+    assert late.returncode == 124 and "timeout" in late.stderr
+    assert json.loads(sandglass("exec", "-i", "--json", box.id, "cat", input="whole").stdout)["stdout"] == "whole"
+
+
 def test_exec_shows_output_as_it_comes(start, box):
     process = start("exec", box.id, "sh", "-c", "echo first; sleep 60")
     assert process.stdout.readline() == "first\n"
@@ -213,6 +254,25 @@ def test_events_are_told_a_line_each(sandglass, start, box):
     assert [json.loads(line)["type"] for line in process_lines][-1] == "sandbox.deleted" and process.wait(10 * PATIENCE) == 0
 
 
+def test_events_of_all_sandboxes_are_followed_those_that_begin_later_too(start, client, box):
+    process = start("events", "-f", "-n", "0", "--json")
+    lines = iter(process.stdout.readline, "")
+
+    def next_of(sandbox, kind: str) -> dict:
+        """Other tests' sandboxes may still be ending."""
+        return next(event for event in map(json.loads, lines) if (event["sandbox_id"], event["type"]) == (sandbox.id, kind))
+
+    while not select.select([process.stdout], [], [], 0.05)[0]:
+        box.exec("true")  # until it follows
+    next_of(box, "command.ended")
+    later = client.sandboxes.create(ttl_seconds=60)
+    next_of(later, "sandbox.running")
+    later.kill()
+    next_of(later, "sandbox.deleted")
+    process.terminate()
+    process.wait(10 * PATIENCE)
+
+
 def test_what_a_sandbox_prints_cannot_command_the_terminal(sandglass, box):
     box.exec("true '\x1b[2J\x9b'")
     text = sandglass("events", box.id).stdout
@@ -267,7 +327,7 @@ def test_ports_are_listed_and_previewed(sandglass, box):
     [
         ("ps", "x"), ("ps", "-x"), ("ps", "--state"), ("exec",), ("exec", "a"), ("exec", "--timeout", "0", "a", "b"), ("exec", "-t", "--json", "a", "b"), ("exec", "-t", "--timeout", "9", "a", "b"),
         ("shell", "a", "b"), ("shell", "--keep", "a"), ("cp",), ("cp", "a"), ("cp", "a", "b"), ("cp", "1:a", "2:b"), ("cp", "", "1:a"), ("logs",),
-        ("logs", "a", "b"), ("logs", "-n", "x", "a"), ("logs", "--stream", "all", "a"), ("events", "-f"), ("events", "a", "b"), ("top", "x"),
+        ("logs", "a", "b"), ("logs", "-n", "x", "a"), ("logs", "--stream", "all", "a"), ("events", "a", "b"), ("top", "x"),
         ("top", "-i", "0"), ("rm",), ("rm", "--all", "a"), ("pause",), ("resume",), ("ports",), ("preview", "a"), ("preview", "a", "0"), ("create", "x"),
         ("create", "--ttl", "0"),
     ],

@@ -54,6 +54,26 @@ def test_a_clean_stop_while_a_cell_runs_is_quick(own_daemon, boxes):
     assert time.monotonic() - start < 10 and not worker.is_alive()
 
 
+@pytest.mark.parametrize("how", ["term", "interrupt from a terminal"])
+def test_an_ordered_stop_logs_no_warning(own_daemon, boxes, how):
+    """With all kinds of work under way: nothing is wrong, so nothing is warned of."""
+    daemon = own_daemon()
+    box = boxes(daemon=daemon)
+    waiting = box.kernel()
+    detached = {"code": "import time; time.sleep(100)", "timeout_ms": 90000, "detach": True}
+    box.request("POST", f"/repl/sessions/{waiting.id}/run", json=detached, want=202)
+    streamed = box.send("POST", "/exec/stream", json={"cmd": "sleep 100"}, stream=True)
+    followed = box.send("GET", "/events", params={"follow": "true"}, stream=True)
+    if how != "term":
+        os.killpg(daemon.pid, signal.SIGINT)
+        wait_until(lambda: not daemon.is_running, 15, "the daemon has ended")
+    daemon.stop()
+    streamed.close()
+    followed.close()
+    loud = [line for line in daemon.events() if line["level"] in ("warning", "error")]
+    assert not loud and daemon.events("stopping"), loud
+
+
 def test_a_second_start_on_the_same_folder_is_refused(own_daemon):
     daemon = own_daemon()
     second = Daemon(daemon.state)
@@ -163,6 +183,28 @@ def test_no_byte_of_users_is_in_the_log(own_daemon, boxes):
     box.read("/tmp/word-in-missing")
     daemon.stop()
     assert "word-in" not in daemon.log
+
+
+def test_what_is_logged_for_a_request_names_it(own_daemon, boxes):
+    """Also where the answer had to wait for another process."""
+    daemon = own_daemon(config={"templates": ["base"]})
+    box = boxes(daemon=daemon, template="base")
+    named = lambda word: {"headers": {"X-Request-Id": word}}  # noqa: E731
+    made = box.session.post(f"{daemon.url}/v1/sandboxes", json={"template": "base"}, timeout=30, **named("made")).json()
+    kernel = box.kernel()
+    run = f"/repl/sessions/{kernel.id}/run"
+    box.send("POST", run, json={"code": "import os; os._exit(3)"}, **named("died"))
+    box.send("POST", run, json={"code": "import os; os._exit(4)", "stream": True}, **named("died-streamed"))
+    box.send("POST", "/pause", **named("paused"))
+    box.send("POST", "/resume", **named("resumed"))
+    box.send("DELETE", **named("deleted"))
+    words = ("made", "died", "died-streamed", "paused", "resumed", "deleted")
+    told = {line["request"]: line for line in daemon.events() if line.get("request") in words}
+    assert {word: line["event"] for word, line in told.items()} == {
+        "made": "sandbox.created", "died": "kernel.ended", "died-streamed": "kernel.ended", "paused": "sandbox.paused",
+        "resumed": "sandbox.resumed", "deleted": "sandbox.ended",
+    }  # fmt: skip
+    assert told["made"]["sandbox"] == made["id"]
 
 
 def test_the_log_is_json_lines(own_daemon, boxes):

@@ -270,6 +270,15 @@ def test_a_one_shot_that_is_wrong_is_refused(boxes, body, code):  # noqa: F811
 # ---- one language's own ----
 
 
+def test_a_syntax_error_of_bash_names_the_line_of_the_cell(boxes):  # noqa: F811
+    kernel = boxes(template="base").kernel("bash")
+    answer = kernel.run("echo first\ndone")
+    assert (answer["stdout"], answer["exit"]) == ("first\n", 2)
+    assert answer["stderr"] == "bash: line 2: syntax error near unexpected token `done'\nbash: line 2: `done'\n"
+    assert kernel.run("if true")["stderr"] == "bash: line 2: syntax error: unexpected end of file\n"
+    assert kernel.run("bash -c ')'; echo \"bash: $BASH_SOURCE\" >&2")["stderr"].startswith("bash: -c: line 1: ")
+
+
 def test_bash_says_when_its_shell_was_replaced(boxes):  # noqa: F811
     kernel = boxes().kernel("bash")
     kernel.run("kept=5")

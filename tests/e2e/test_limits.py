@@ -184,6 +184,31 @@ def test_the_limit_of_files_is_named_in_each_language(boxes, language):
     assert answer["exit"] == 1 and answer["limits_hit"] == ["files"]
 
 
+def test_a_command_that_may_start_no_process_is_told_of_the_limit(boxes):
+    box = boxes(limits={"processes": 8})
+    answer = box.command("for i in 1 2 3 4 5 6 7 8 9 10; do sleep 3 & done; wait")
+    assert answer["exit_code"] and answer["limits_hit"] == ["processes"], answer
+    assert "8 processes and threads" in answer["hint"]
+    liar = box.command("echo 'sh: 1: Cannot fork' >&2; exit 2")  # the counter knows better
+    assert liar["exit_code"] == 2 and "limits_hit" not in liar, liar
+    hit = [event for event in box.request("GET", "/events")["events"] if event["type"] == "limit.hit"]
+    assert [event["payload"]["limit"] for event in hit] == ["processes"]
+
+
+CROWDED = {
+    "python": "import subprocess; held = [subprocess.Popen(['sleep', '3']) for _ in range(40)]",
+    "node": "const {spawnSync, spawn} = require('child_process'); for (let i = 0; i < 40; i++) spawn('sleep', ['3']).on('error', () => {});"
+            " let last = spawnSync('true'); if (last.error) throw last.error",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("language", CROWDED)
+def test_the_limit_of_processes_is_named_in_cells(boxes, language):
+    box = boxes(limits={"processes": 32})
+    answer = box.kernel(language).run(CROWDED[language])
+    assert answer["exit"] == 1 and answer["limits_hit"] == ["processes"], answer
+
+
 def test_a_command_that_finds_no_space_is_told_of_the_limit(boxes):
     box = boxes(limits={"files_mb": 32})
     answer = box.command(FULL["bash"])

@@ -11,7 +11,10 @@ import time
 import pytest
 import requests
 
+from boxes import boxes  # noqa: F401
 from daemon import PATIENCE, wait_until
+from test_keys import owner_key
+from test_restart import kill_api
 from test_runs import Events
 
 
@@ -372,3 +375,66 @@ def test_the_api_coming_back_begins_new_journals(own_daemon):
     assert now[0]["type"] == "sandbox.recovered" and now[0]["id"] > last
     assert json.loads(json.dumps(now))[0]["sandbox_id"] == box.id
     assert box.exec("echo after").stdout == "after\n"
+
+
+def test_the_events_of_all_sandboxes_are_followed_in_one_stream(own_daemon, boxes):  # noqa: F811
+    """Those that begin later too; and nobody else's."""
+    daemon = own_daemon(config={"templates": ["base"]})
+    other = owner_key(daemon, "other")
+    wait_until(lambda: requests.get(daemon.url + "/v1/me", headers={"Authorization": f"Bearer {other}"}, timeout=30).ok, 10, "the key counts")
+
+    def ask(key=daemon.key, path="/v1/events", **options):
+        return requests.get(daemon.url + path, headers={"Authorization": f"Bearer {key}"} | options.pop("headers", {}), timeout=30, **options)
+
+    first = boxes(daemon=daemon, template="base")
+    first.shell("true")
+    with ask(params={"follow": "true"}, stream=True) as answer:
+        events, told = iter(Events(answer)), []
+        told += [next(events)[1] for _ in range(3)]
+        later = boxes(daemon=daemon, template="base")
+        later.kill()
+        told += [next(events)[1] for _ in range(2)]
+    assert [(event["sandbox_id"], event["type"]) for event in told] == [
+        (first.id, "sandbox.running"), (first.id, "command.started"), (first.id, "command.ended"),
+        (later.id, "sandbox.running"), (later.id, "sandbox.deleted"),
+    ]  # fmt: skip
+    assert ask().json()["events"] == told
+    assert ask(params={"since": told[2]["id"]}).json()["events"] == told[3:] == ask(params={"tail": 2}).json()["events"]
+    assert ask(key=other).json() == {"events": []} and ask(key="sg_" + "2" * 40).status_code == 401
+    assert requests.get(f"{daemon.url}/v1/events?access_token={daemon.key}", timeout=30).json()["events"] == told
+    assert ask(params={"since": "x"}).status_code == 400 and ask(params={"follow": "maybe"}).status_code == 400
+    kill_api(daemon)
+    (recovered,) = ask(params={"since": told[-1]["id"]}).json()["events"]
+    assert recovered["type"] == "sandbox.recovered" and recovered["id"] > told[-1]["id"]
+
+
+@pytest.mark.limit(120)
+def test_who_comes_back_after_crashes_sees_nothing_twice_and_misses_nothing_that_is_kept(own_daemon, boxes):  # noqa: F811
+    """Places of a log go on over a crash of the api, however little or much was printed before it."""
+    daemon = own_daemon(config={"templates": ["base"]})
+    box = boxes(daemon=daemon, template="base")
+
+    def lines_behind(place: int) -> tuple[list[str], int]:
+        """Up to a mark that is printed now; and the place of the last of them."""
+        with box.send("GET", "/logs", params={"follow": "true"}, headers={"Last-Event-ID": str(place)}, stream=True) as answer:
+            events, lines, last = Events(answer), [], place
+            box.shell("echo mark")
+            for _, data in events:
+                if data["line"] == "mark\n":
+                    return lines, last
+                assert events.id >= last
+                lines, last = [*lines, data["line"]], events.id
+        raise AssertionError(f"the stream ended after {lines}")
+
+    box.shell("echo first")
+    lines, seen = lines_behind(0)
+    assert lines == ["first\n"]
+    gone = "[... what was printed before the daemon's HTTP side was restarted is gone ...]\n"
+    for turn in range(2):
+        kill_api(daemon)
+        box.shell(f"echo turn {turn}; head -c 3000 /dev/zero | tr '\\0' x; echo")
+        lines, last = lines_behind(seen)
+        assert lines == [gone, f"turn {turn}\n", "x" * 3000 + "\n"] and last > seen
+        assert lines_behind(last)[0] == []
+        assert box.send("GET", "/logs").text.startswith(gone + f"turn {turn}\n")
+        seen = last

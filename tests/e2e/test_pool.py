@@ -226,6 +226,18 @@ def test_the_limits_of_the_create_hold_in_what_stood_ready(pooled, limits):
     assert usage["memory_limit_bytes"] == told["memory_mb"] * MIB and usage["process_limit"] == told["processes"]
 
 
+def test_a_claim_of_little_memory_gets_a_new_sandbox_where_a_standby_uses_much(pooled):
+    """Else the system would kill in the sandbox before anything of its owner runs."""
+    daemon = pooled({"sandboxes": 1, "languages": ["python", "node"]}, ("code-interpreter",))
+    ready = inits(daemon)
+    small = create(daemon, limits={"memory_mb": 64})
+    assert outer(small, 1) not in ready and ready <= inits(daemon)
+    assert small.kernel().said("print(1)") == "1\n"
+    assert small.request("GET", "/metrics")["memory_kills"] == 0
+    assert outer(create(daemon), 1) in ready
+    assert not [line for line in daemon.events() if line["level"] in ("warning", "error")]
+
+
 def test_limits_that_were_changed_are_felt_inside(pooled):
     daemon = pooled(1)
     box = create(daemon, limits={"files_mb": 8, "inodes": 300, "processes": 70, "memory_mb": 200})

@@ -13,6 +13,7 @@ import pytest
 import requests
 from boxes import Kernel, boxes  # noqa: F401
 from daemon import wait_until
+from test_pool import outer
 
 KILLS = 20
 SESSIONS = 6
@@ -173,3 +174,37 @@ def test_output_of_an_interrupted_run_does_not_appear_in_the_next(own_daemon, bo
     kill_api(daemon)
     worker.join(10)
     assert kernel.said("print('new')") == "new\n"
+
+
+# ---------------------------------------------------------------- kernels that die between cells
+
+
+@pytest.mark.parametrize("language", ["python", "bash"])
+def test_a_cell_that_its_dead_kernel_had_not_read_runs_in_the_next_one(daemon, boxes, language):  # noqa: F811
+    box = boxes()
+    kernel = box.kernel(language)
+    inside = int(kernel.said("import os; print(os.getpid())" if language == "python" else "echo $PPID"))
+    pid, answers = outer(box, inside), []
+    os.kill(pid, signal.SIGSTOP)  # so it does not read what is sent now
+    worker = threading.Thread(target=lambda: answers.append(kernel.run("print('ran')" if language == "python" else "echo ran")))
+    worker.start()
+    wait_until(lambda: box.request("GET", "/runs")["runs"][-1]["state"] == "running", 10, "the cell is on its way")
+    os.kill(pid, signal.SIGKILL)
+    worker.join(30)
+    (answer,) = answers
+    assert answer["exit"] == 0 and answer["stdout"] == "ran\n", answer
+    assert answer["kernel"] == {"state_kept": False, "restarted": True, "reason": "kernel died: signal 9 (SIGKILL)"}
+    told = [e["type"] for e in box.request("GET", "/events")["events"] if e.get("payload", {}).get("run_id") == answer["run_id"]]
+    assert told == ["run.started", "run.ended"]
+
+
+def test_a_kernel_killed_between_cells_costs_no_cell(daemon, boxes):  # noqa: F811
+    """However soon after it the next cell comes."""
+    box = boxes()
+    kernel = box.kernel()
+    for number in range(12):
+        inside = kernel.said("import os; print(os.getpid())").strip()
+        box.shell(f"kill -9 {inside}")
+        answer = kernel.run(f"print({number})")
+        assert answer["exit"] == 0 and answer["stdout"] == f"{number}\n", answer
+        assert answer["kernel"]["restarted"] and "signal 9" in answer["kernel"]["reason"], answer

@@ -102,6 +102,50 @@ def test_a_stream_comes_while_the_cell_runs(stream, api):
     assert text_of(events.until("end"), "stdout").strip() == "late"
 
 
+def test_what_one_print_prints_is_one_event(stream):
+    """With its line end, however it is flushed; two prints may be one event, too, but none is half of one."""
+    events = stream("for i in range(50): print('line', i, flush=True)\nimport sys; print('aside', 2.5, None, sep='-', end='!\\n', file=sys.stderr)")
+    chunks = [(name, data["chunk"]) for name, data in events if name in ("stdout", "stderr")]
+    assert "".join(text for name, text in chunks if name == "stdout") == "".join(f"line {i}\n" for i in range(50))
+    assert all(text.endswith("\n") for _, text in chunks) and chunks[-1] == ("stderr", "aside-2.5-None!\n")
+
+
+PRINTS = """
+import io, contextlib, sys, inspect
+print(print, print.__module__, inspect.signature(print))
+class Loud:
+    def __str__(self):
+        print('asked')
+        return 'loud'
+print('before', Loud(), 'after')
+caught = io.StringIO()
+with contextlib.redirect_stdout(caught):
+    print('elsewhere', 1)
+print('more', file=caught, end='')
+print(repr(caught.getvalue()))
+print(); print(end=''); print('a', 'b', sep=''); print(*range(3), sep=None, end=None)
+for wrong in ({'sep': 1}, {'end': b''}, {'no_such': 1}, {'file': 3}):
+    try:
+        print('x', **wrong)
+    except (TypeError, AttributeError) as problem:
+        print(type(problem).__name__)
+class Broken:
+    def __str__(self):
+        raise KeyError('no text')
+print('then', Broken(), 'never')
+"""
+
+
+def test_print_is_as_it_always_was(api, session):
+    answer = api.post(f"{session}/run", json={"code": PRINTS}).json()
+    assert answer["stdout"].splitlines() == [
+        "<built-in function print> builtins (*args, sep=' ', end='\\n', file=None, flush=False)",
+        "before asked", "loud after", "'elsewhere 1\\nmore'", "", "ab", "0 1 2",
+        "TypeError", "TypeError", "TypeError", "AttributeError", "then ",
+    ]  # fmt: skip
+    assert answer["error_name"] == "KeyError" and "print.c" not in answer["error"]
+
+
 def test_the_head_of_a_stream_is_what_the_clients_need(stream):
     events = stream("1")
     headers = events.answer.headers

@@ -164,6 +164,41 @@ def test_a_message_of_countless_pieces_is_cut(open_socket):
             channel.receive_frame()
 
 
+def test_a_command_reads_what_is_sent_as_its_input(open_socket):
+    channel = open_socket("/exec/ws")
+    channel.send({"id": "a", "cmd": "cat; echo over", "stdin": True})
+    channel.send({"id": "a", "stdin": "text ä\n"})
+    assert channel.receive_json() == {"id": "a", "stdin_taken": 8}
+    assert channel.receive_json() == {"id": "a", "stream": "stdout", "data": "text ä\n"}
+    channel.send({"id": "a", "stdin_base64": "Ynl0ZXMK", "stdin_end": True})
+    rest = [channel.receive_json()]
+    while "exit" not in rest[-1]:
+        rest.append(channel.receive_json())
+    assert rest[0] == {"id": "a", "stdin_taken": 6} and rest[-1] == {"id": "a", "exit": 0}
+    assert "".join(message["data"] for message in rest[1:-1]) == "bytes\nover\n"
+
+
+def test_input_that_nobody_asked_for_or_that_is_too_much_is_refused(open_socket):
+    channel = open_socket("/exec/ws")
+    channel.send({"id": 1, "stdin": "x"})
+    assert channel.receive_json()["code"] == "request.invalid"
+    channel.send({"id": 2, "cmd": "sleep 100"})
+    channel.send({"id": 2, "stdin": "x"})
+    assert channel.receive_json()["code"] == "request.invalid"
+    channel.send({"id": 3, "cmd": "cat", "stdin": "x"})
+    assert channel.receive_json()["code"] == "request.invalid"
+    channel.send({"id": 4, "cmd": "sleep 100", "stdin": True})
+    channel.send({"id": 4, "stdin_base64": "no base64!"})
+    assert channel.receive_json()["code"] == "request.invalid"
+    channel.send({"id": 4, "stdin": "x" * 120_000})
+    assert channel.receive_json()["stdin_taken"] <= 65536  # as much as the pipe holds
+    channel.send({"id": 4, "stdin": "x" * 100_000})
+    last = channel.receive_json()
+    assert (last["id"], last["code"]) == (4, "request.too_large"), last
+    channel.send({"id": 4, "cmd": "echo again"})  # the id is free
+    assert channel.receive_json()["data"] == "again\n"
+
+
 def test_a_message_in_pieces_with_a_ping_between_is_whole(open_socket):
     channel = open_socket("/exec/ws")
     text = b'{"id": "a", "cmd": "echo \xc3\xa4"}'

@@ -157,6 +157,13 @@ class Streams:
         self.out, self.err = make_stream(OUT), make_stream(ERR)
         sys.stdout = sys.__stdout__ = self.out
         sys.stderr = sys.__stderr__ = self.err
+        self._tell_print()
+
+    def _tell_print(self) -> None:
+        """print() writes to these what a call prints at once; the interpreter's writes each value by itself."""
+        tell = getattr(sys.modules.get("_sandglass"), "print_to", None)  # tests run without the extension, too
+        if tell:
+            tell(self.out, self.err)
 
     def attach(self, socket_fd: int, spare_out: int, spare_err: int) -> None:
         """Keep descriptors 1 and 2 at the spare numbers, out of the way of user code."""
@@ -182,6 +189,7 @@ class Streams:
             self.out = sys.__stdout__ = make_stream(OUT)
         if _is_unusable(self.err):
             self.err = sys.__stderr__ = make_stream(ERR)
+        self._tell_print()
         if _is_unusable(sys.stdout) or self._leads_away(sys.stdout):
             sys.stdout = self.out
         if _is_unusable(sys.stderr) or self._leads_away(sys.stderr):
