@@ -120,18 +120,24 @@ static uint32_t receive_cell(const struct runner *runner)
 	}
 }
 
-/* Has the cell a program inside of another? See __sandglass_parses of setup.sh. A file that cannot be
- * looked at counts as one. */
+/* Is there a program inside of another? Arithmetic, $((1 + 1)), is none. */
+static bool is_nested(const char *text, size_t size)
+{
+	const char *end = text + size;
+	for (const char *at = text; (at = memchr(at, '(', (size_t)(end - at))) != NULL; at++)
+		if (at > text && strchr("$<>", at[-1]) && (at + 1 == end || at[1] != '('))
+			return true;
+	return false;
+}
+
+/* See __sandglass_parses of setup.sh. A cell that cannot be looked at counts as one. */
 static bool has_nested(const struct runner *runner)
 {
-	static const char *const begins[] = { "$(", "<(", ">(" };
 	off_t size = lseek(runner->cell_fd, 0, SEEK_END);
 	void *text = mmap(NULL, (size_t)size + 1, PROT_READ, MAP_PRIVATE, runner->cell_fd, 0);
 	if (text == MAP_FAILED)
 		return true;
-	bool is_found = false;
-	for (size_t i = 0; i < ARRAY_SIZE(begins); i++)
-		is_found = is_found || memmem(text, (size_t)size, begins[i], strlen(begins[i]));
+	bool is_found = is_nested(text, (size_t)size);
 	munmap(text, (size_t)size + 1);
 	return is_found;
 }

@@ -84,7 +84,7 @@ def test_a_syntax_error_is_told_with_its_line(kernel, code):
     assert kernel.run("echo on").stdout == "on\n"
 
 
-@pytest.mark.parametrize("code", ["echo $(echo a", "x=$(", "diff <(echo a", "echo \"$(cat <<E\nx\nE\n", "tee >(cat"])
+@pytest.mark.parametrize("code", ["echo $(echo a", "x=$(", "diff <(echo a", "echo \"$(cat <<E\nx\nE\n", "tee >(cat", "echo $((1 +", "echo $((echo a) | cat"])
 def test_unfinished_nested_commands_harm_neither_the_shell_nor_its_state(kernel, code):
     kernel.run("kept=1; shopt -s extglob; set -u; IFS=.")
     for _ in range(4):
