@@ -42,10 +42,7 @@ static uint64_t available(const struct warden *warden)
 /* To those who have claimed one. */
 static uint64_t committed(const struct warden *warden)
 {
-	uint64_t sum = 0;
-	LIST_EACH(&warden->sandboxes, struct sandbox, link, sandbox)
-		sum += sandbox->is_claimed ? sandbox->limits.memory_bytes : 0;
-	return sum;
+	return warden->table.claimed_bytes;
 }
 
 bool admission_check(const struct warden *warden, uint64_t memory_bytes, struct error *err)

@@ -28,9 +28,8 @@ static struct warden *a_warden(uint64_t commit, uint64_t reserve)
 	warden = (struct warden){ .cgroups = CGROUP_TREE_NONE };
 	warden.setup.memory_commit = commit;
 	warden.setup.memory_reserve = reserve;
-	list_init(&warden.sandboxes);
 	sandbox = (struct sandbox){ .is_claimed = true, .limits = { .memory_bytes = 100 * MIB } };
-	list_append(&warden.sandboxes, &sandbox.link);
+	table_add(&warden.table, &sandbox);
 	return &warden;
 }
 

@@ -104,6 +104,7 @@ static bool adopt(struct sandbox *sandbox, const struct sandbox_plan *plan, stru
 	sandbox->is_claimed = true;
 	sandbox->claim_serial = plan->claim_serial;
 	sandbox->warden->sandbox_count++;
+	table_add(&sandbox->warden->table, sandbox);
 	standby_on_claim(sandbox);
 	sandbox_tell_claimed(sandbox, ", from the pool");
 	return true;

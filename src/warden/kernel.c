@@ -90,6 +90,7 @@ struct kernel *kernel_free(struct kernel *kernel)
 	loop_forget(&kernel->frames);
 	loop_timer_stop(&kernel->timer);
 	list_remove(&kernel->link);
+	table_remove_child(&kernel->sandbox->warden->table, &kernel->child);
 	for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
 		fd_close(fds[i]);
 	if (kernel->sandbox->kernels[kernel->slot] == kernel)
@@ -304,6 +305,8 @@ void kernel_on_made(struct kernel *kernel, pid_t pid)
 		kernel_on_exit(kernel, 0x7f00); /* reaped before its number was known */
 		return;
 	}
+	kernel->child = (struct child){ .sandbox = kernel->sandbox, .kernel = kernel, .pid = pid };
+	table_add_child(&kernel->sandbox->warden->table, &kernel->child);
 	if (!loop_watch(&kernel->sandbox->warden->loop, &kernel->frames, kernel->frames_fd, EPOLLIN,
 		    on_first_frame, &err)) {
 		log_error("kernel.start", kernel->sandbox->name, &err);

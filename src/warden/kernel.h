@@ -26,7 +26,8 @@ struct kernel {
 	uint32_t zygote_serial; /* 0: the zygote was not asked yet */
 	enum language language;
 	enum kernel_state state;
-	pid_t pid; /* as the warden sees it; 0: none yet */
+	pid_t pid;          /* as the warden sees it; 0: none yet */
+	struct child child; /* in the table of children while there is a pid */
 	uint32_t inner_pid;
 	int frames_fd, out_fd, err_fd;                   /* owned: the api's ends */
 	int inner_frames_fd, inner_out_fd, inner_err_fd; /* owned until it is made; -1 after */

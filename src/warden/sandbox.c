@@ -86,8 +86,10 @@ static struct sandbox *sandbox_free(struct sandbox *sandbox)
 		give_slice(sandbox->warden, sandbox->slice);
 	if (sandbox->template)
 		template_unuse(sandbox->template);
-	if (sandbox->is_claimed && !list_is_empty(&sandbox->link))
+	if (sandbox->is_claimed && !list_is_empty(&sandbox->link)) {
 		sandbox->warden->sandbox_count--;
+		table_remove(&sandbox->warden->table, sandbox);
+	}
 	list_remove(&sandbox->link);
 	free(sandbox);
 	return NULL;
@@ -135,11 +137,18 @@ static void try_to_remove(struct sandbox *sandbox)
 		loop_stop(&warden->loop);
 }
 
+static void leave_starting(struct sandbox *sandbox, enum sandbox_state state)
+{
+	if (sandbox->state == SANDBOX_STARTING && sandbox->is_claimed)
+		sandbox->warden->waiting_count--;
+	sandbox->state = state;
+}
+
 void sandbox_end(struct sandbox *sandbox, enum sandbox_end reason)
 {
 	if (sandbox->state == SANDBOX_ENDING)
 		return;
-	sandbox->state = SANDBOX_ENDING;
+	leave_starting(sandbox, SANDBOX_ENDING);
 	sandbox->end = reason;
 	loop_forget(&sandbox->control);
 	loop_timer_stop(&sandbox->timer);
@@ -207,7 +216,7 @@ static void on_ready(struct loop_source *source, uint32_t events)
 	}
 	loop_forget(source);
 	loop_timer_stop(&sandbox->timer);
-	sandbox->state = SANDBOX_LIVE;
+	leave_starting(sandbox, SANDBOX_LIVE);
 	if (sandbox->is_claimed)
 		sandbox_tell_claimed(sandbox, "");
 	else
@@ -238,6 +247,21 @@ static struct sandbox *sandbox_new(struct warden *warden, const struct sandbox_p
 	return sandbox;
 }
 
+static void enlist(struct sandbox *sandbox)
+{
+	struct warden *warden = sandbox->warden;
+	list_append(&warden->sandboxes, &sandbox->link);
+	if (sandbox->init_pid) {
+		sandbox->init = (struct child){ .sandbox = sandbox, .pid = sandbox->init_pid };
+		table_add_child(&warden->table, &sandbox->init);
+	}
+	if (!sandbox->is_claimed)
+		return;
+	warden->sandbox_count++;
+	warden->waiting_count++;
+	table_add(&warden->table, sandbox);
+}
+
 struct sandbox *sandbox_make(
 	struct warden *warden, const struct sandbox_plan *plan, struct error *err)
 {
@@ -252,8 +276,7 @@ struct sandbox *sandbox_make(
 	if (!is_born && sandbox->init_pid == 0)
 		return NULL;
 	/* From here on it lives in the list, and ends through it. */
-	list_append(&warden->sandboxes, &sandbox->link);
-	warden->sandbox_count += sandbox->is_claimed;
+	enlist(sandbox);
 	struct sandbox *kept = TAKE(&sandbox);
 	if (is_born) {
 		loop_timer_start(&warden->loop, &kept->timer, START_LIMIT_MS, on_start_too_long);
@@ -265,18 +288,7 @@ struct sandbox *sandbox_make(
 
 struct sandbox *sandbox_find(struct warden *warden, const struct sandbox_id *id)
 {
-	LIST_EACH(&warden->sandboxes, struct sandbox, link, sandbox)
-		if (sandbox->is_claimed && !memcmp(&sandbox->id, id, sizeof(*id)))
-			return sandbox;
-	return NULL;
-}
-
-static struct kernel *kernel_of_pid(struct sandbox *sandbox, pid_t pid)
-{
-	for (unsigned i = 0; i < KERNEL_PLACES; i++)
-		if (sandbox->kernels[i] && sandbox->kernels[i]->pid == pid)
-			return sandbox->kernels[i];
-	return NULL;
+	return table_find(&warden->table, id);
 }
 
 static void on_init_exit(struct sandbox *sandbox, int status)
@@ -297,17 +309,15 @@ static void on_init_exit(struct sandbox *sandbox, int status)
 
 bool sandbox_on_exit(struct warden *warden, pid_t pid, int status)
 {
-	LIST_EACH(&warden->sandboxes, struct sandbox, link, sandbox) {
-		struct kernel *kernel = kernel_of_pid(sandbox, pid);
-		if (sandbox->init_pid == pid)
-			on_init_exit(sandbox, status);
-		else if (kernel)
-			kernel_on_exit(kernel, status);
-		else
-			continue;
-		return true;
-	}
-	return false;
+	struct child *child = table_find_child(&warden->table, pid);
+	if (!child)
+		return false;
+	table_remove_child(&warden->table, child);
+	if (child->kernel)
+		kernel_on_exit(child->kernel, status);
+	else
+		on_init_exit(child->sandbox, status);
+	return true;
 }
 
 void sandbox_on_kernel_gone(struct sandbox *sandbox)

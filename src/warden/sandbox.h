@@ -17,9 +17,10 @@ enum sandbox_state { SANDBOX_STARTING, SANDBOX_LIVE, SANDBOX_ENDING };
 enum sandbox_pause { PAUSE_NONE, PAUSE_FREEZING, PAUSE_FROZEN }; /* pause.h */
 
 struct sandbox {
-	struct warden *warden; /* not owned */
-	struct list link;      /* in warden->sandboxes */
-	struct list pool_link; /* in template->pool while it is unclaimed and not ending */
+	struct warden *warden;      /* not owned */
+	struct list link;           /* in warden->sandboxes */
+	struct sandbox *table_next; /* in the table of the claimed */
+	struct list pool_link;      /* in template->pool while it is unclaimed and not ending */
 	bool is_claimed;
 	struct template *template; /* not owned: outlives its sandboxes */
 	struct sandbox_id id;
@@ -30,7 +31,8 @@ struct sandbox {
 	enum sandbox_end end; /* why it is ending */
 	uint32_t slice;
 	uint32_t claim_serial;
-	pid_t init_pid; /* 0 once reaped */
+	pid_t init_pid;    /* 0 once reaped */
+	struct child init; /* in the table of children until then */
 	int init_status;
 	int init_pidfd; /* owned */
 	int control_fd; /* owned: our end of init's control socket */

@@ -4,7 +4,7 @@
  *
  * Files: main.c (birth), keeper_link.c (orders of the keeper), requests.c (orders of the api: the one
  * table), template.c (zygotes), sandbox.c, birth.c (init), claim.c, pool.c (sandboxes that stand ready),
- * kernel.c, standby.c (kernels that do), pause.c.
+ * kernel.c, standby.c (kernels that do), pause.c, table.c (who is who).
  */
 #ifndef WARDEN_WARDEN_H
 #define WARDEN_WARDEN_H
@@ -12,6 +12,7 @@
 #include "base/list.h"
 #include "jail/cgroup.h"
 #include "loop/loop.h"
+#include "warden/table.h"
 #include "wire/nursery.h"
 #include "wire/requests.h"
 
@@ -27,7 +28,9 @@ struct warden {
 	struct list templates;        /* struct template.link; of one name the newest is last */
 	unsigned last_place;          /* number of the last folder of an image */
 	struct list sandboxes;        /* struct sandbox.link: claimed and unclaimed */
+	struct table table;           /* the claimed by their id, children by their pid */
 	unsigned sandbox_count;       /* of those, the claimed */
+	unsigned waiting_count;       /* of the claimed, those whose init is not ready yet */
 	unsigned pool_count;          /* the unclaimed that are not ending */
 	struct loop_timer pool_timer; /* looks what the pool lacks */
 	int64_t pool_not_before_us;   /* after a failure */
