@@ -1,7 +1,9 @@
 /*
  * See pool.h. One timer for all: it is set anew with each claim and each start of a kernel, so a
  * burst is over before anything is made here, and with the end of each own step, so there is one at
- * a time. A full pool has no timer at all. After failures it waits, longer each time.
+ * a time. A burst that does not end puts the next sandbox off by no more than PATIENCE_MS, and its
+ * kernels then not at all: so under steady demand a few stand ready all the same, and most of the time
+ * is the creates'. A full pool has no timer at all. After failures it waits, longer each time.
  *
  * The unclaimed count against places, promised memory, free memory and descriptors when one more is
  * made, and with a margin where that is what all share, so that the pool is not what fills the
@@ -20,7 +22,8 @@
 #include <unistd.h>
 
 #define QUIET_MS 25
-#define AGAIN_MS 1000 /* after the first failure; doubled with each */
+#define PATIENCE_MS 250 /* making one more may be put off for so long */
+#define AGAIN_MS 1000   /* after the first failure; doubled with each */
 #define FAILURES_COUNTED 6
 #define DESCRIPTOR_PART 2 /* of the descriptors only one in so many is for the pool to use */
 
@@ -42,14 +45,20 @@ static void leave(struct sandbox *sandbox)
 
 /* ---- what is missing ---- */
 
-/* Somebody waits for a sandbox, or one of ours is being made. */
-static bool is_busy(const struct warden *warden)
+/* One of ours is being made. */
+static bool is_making(const struct warden *warden)
 {
-	LIST_EACH(&warden->sandboxes, struct sandbox, link, sandbox)
-		if (sandbox->state == SANDBOX_STARTING ||
-			(is_in_pool(sandbox) && standby_is_starting(sandbox)))
-			return true;
+	LIST_EACH(&warden->templates, struct template, link, template)
+		LIST_EACH(&template->pool, struct sandbox, pool_link, sandbox)
+			if (sandbox->state == SANDBOX_STARTING || standby_is_starting(sandbox))
+				return true;
 	return false;
+}
+
+/* The next sandbox has been put off for long enough. */
+static bool is_overdue(const struct warden *warden)
+{
+	return clock_monotonic_us() >= warden->pool_put_off_us + PATIENCE_MS * 1000;
 }
 
 /* The lowest free descriptor tells how many are used. */
@@ -93,49 +102,92 @@ static void make_one(struct template *template)
 	warden->pool_count++;
 }
 
-/* False: the template's share is complete. */
-static bool fill(struct template *template)
+static bool make_kernel(struct template *template)
 {
-	unsigned count = 0;
-	LIST_EACH(&template->pool, struct sandbox, pool_link, sandbox) {
-		count++;
+	LIST_EACH(&template->pool, struct sandbox, pool_link, sandbox)
 		if (standby_make_missing(sandbox))
 			return true;
-	}
+	return false;
+}
+
+static bool make_sandbox(struct template *template)
+{
+	unsigned count = 0;
+	LIST_EACH(&template->pool, struct sandbox, pool_link, sandbox)
+		count++;
 	if (count >= template->warden->setup.pool || !has_room(template->warden))
 		return false;
 	make_one(template);
 	return true;
 }
 
-static void on_due(struct loop_timer *timer)
+/* Of the first template that lacks something. */
+static bool fill(struct warden *warden, bool (*make)(struct template *template))
 {
-	struct warden *warden = CONTAINER_OF(timer, struct warden, pool_timer);
-	if (!is_on(warden))
-		return; /* told to stop meanwhile: one more would never be ended */
-	if (is_busy(warden)) {
-		pool_wake(warden);
-		return;
-	}
 	LIST_EACH(&warden->templates, struct template, link, template)
-		if (template->is_warm && !template->is_replaced && fill(template)) {
-			warden->is_pool_filling = true;
-			pool_wake(warden);
-			return;
-		}
+		if (template->is_warm && !template->is_replaced && make(template))
+			return true;
+	return false;
+}
+
+static void on_full(struct warden *warden)
+{
 	if (warden->is_pool_filling)
 		log_write(LOG_INFO, "pool.full", NULL, "%u sandboxes stand ready",
 			warden->pool_count);
-	warden->is_pool_filling = false;
+	warden->is_pool_filling = warden->is_pool_urgent = false;
 	warden->pool_failures = 0;
+	warden->pool_put_off_us = 0;
+}
+
+static void on_due(struct loop_timer *timer);
+
+static void look_at(struct warden *warden, int64_t due_us)
+{
+	loop_timer_start_at(&warden->loop, &warden->pool_timer,
+		MAX(due_us, warden->pool_not_before_us), on_due);
+}
+
+static void look_later(struct warden *warden)
+{
+	look_at(warden, clock_monotonic_us() + QUIET_MS * 1000);
+}
+
+static void on_due(struct loop_timer *timer)
+{
+	struct warden *warden = CONTAINER_OF(timer, struct warden, pool_timer);
+	bool is_late = is_overdue(warden);
+	if (!is_on(warden))
+		return; /* told to stop meanwhile: one more would never be ended */
+	if (is_making(warden) || (warden->waiting_count > 0 && !is_late && !warden->is_pool_urgent))
+		return look_later(warden);
+	if (fill(warden, make_kernel)) {
+		warden->is_pool_filling = true;
+		warden->pool_put_off_us = 0;
+		return pool_wake(warden);
+	}
+	if (warden->is_pool_urgent && !is_late) {
+		warden->is_pool_urgent = false; /* that one is complete, or taken */
+		return pool_wake(warden);
+	}
+	if (!fill(warden, make_sandbox))
+		return on_full(warden);
+	warden->is_pool_filling = true;
+	warden->is_pool_urgent = is_late;
+	warden->pool_put_off_us = 0;
+	pool_wake(warden);
 }
 
 void pool_wake(struct warden *warden)
 {
-	int64_t due_us = clock_monotonic_us() + QUIET_MS * 1000;
-	if (is_on(warden))
-		loop_timer_start_at(&warden->loop, &warden->pool_timer,
-			MAX(due_us, warden->pool_not_before_us), on_due);
+	int64_t now_us = clock_monotonic_us();
+	if (!is_on(warden))
+		return;
+	if (!warden->pool_put_off_us)
+		warden->pool_put_off_us = now_us;
+	int64_t latest_us = MAX(warden->pool_put_off_us + PATIENCE_MS * 1000, now_us);
+	int64_t quiet_us = now_us + (warden->is_pool_urgent ? 0 : QUIET_MS * 1000);
+	look_at(warden, MIN(quiet_us, latest_us));
 }
 
 void pool_on_warm(struct warden *warden)

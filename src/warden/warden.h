@@ -34,6 +34,8 @@ struct warden {
 	unsigned pool_count;          /* the unclaimed that are not ending */
 	struct loop_timer pool_timer; /* looks what the pool lacks */
 	int64_t pool_not_before_us;   /* after a failure */
+	int64_t pool_put_off_us;      /* since when its next sandbox is put off; 0: it is not */
+	bool is_pool_urgent;          /* one was begun that late: its kernels follow at once */
 	unsigned pool_failures;       /* in a row */
 	bool is_pool_filling;         /* something was made since it was full */
 	uint32_t slice_count, next_slice;

@@ -142,6 +142,29 @@ def test_each_template_has_its_own(pooled):
     assert len([line for line in daemon.events("sandbox.started") if "from the pool" in line["message"]]) == 2
 
 
+def test_creates_without_a_pause_do_not_keep_the_pool_empty(pooled):
+    """Of several at once, so that there is no pause of 25 ms, in which it would be filled anyway."""
+    daemon = pooled(pool=1)
+    is_over = threading.Event()
+
+    def create_on_and_on() -> None:
+        while not is_over.is_set():
+            create(daemon).kill()
+
+    def is_filled_again() -> bool:
+        return sum("from the pool" in line["message"] for line in daemon.events("sandbox.started")) >= 4
+
+    crowd = [threading.Thread(target=create_on_and_on) for _ in range(6)]
+    for one in crowd:
+        one.start()
+    try:
+        wait_until(is_filled_again, 15, "the pool was filled while creates went on")
+    finally:
+        is_over.set()
+        for one in crowd:
+            one.join()
+
+
 def test_twenty_creates_at_once_all_get_a_sandbox_of_their_own(pooled):
     daemon = pooled(4)
     made: list[Box] = []
