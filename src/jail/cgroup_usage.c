@@ -130,10 +130,10 @@ uint64_t cgroup_tree_available(const struct cgroup_tree *tree)
 	if (tree->is_v2 || dir < 0)
 		return UINT64_MAX;
 	uint64_t limit = read_keyed(dir, ".", "memory.stat", "hierarchical_memory_limit");
+	if (limit == 0 || limit >= (uint64_t)1 << 60)
+		return UINT64_MAX; /* none: the rest need not be added up, by us or by the system */
 	uint64_t used = read_number(dir, ".", "memory.usage_in_bytes");
 	uint64_t cached = read_keyed(dir, ".", "memory.stat", "total_inactive_file");
 	used -= MIN(cached, used);
-	if (limit == 0 || limit >= (uint64_t)1 << 60)
-		return UINT64_MAX;
 	return limit > used ? limit - used : 0;
 }
