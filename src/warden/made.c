@@ -32,7 +32,7 @@ enum made made_look(struct sandbox *sandbox, pid_t pid)
 	struct stat own, theirs;
 	if (sandbox->init_pid == 0)
 		return MADE_GONE; /* with its init all of it is */
-	if (pid <= 1 || pid == sandbox->init_pid || sandbox_kernel_of(sandbox, pid))
+	if (pid <= 1 || table_find_child(&sandbox->warden->table, pid))
 		return MADE_FALSE;
 	if (!pid_namespace(pid, &theirs))
 		return errno == ENOENT || errno == ESRCH ? MADE_GONE : MADE_FALSE;

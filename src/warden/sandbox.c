@@ -293,14 +293,6 @@ struct sandbox *sandbox_find(struct warden *warden, const struct sandbox_id *id)
 	return table_find(&warden->table, id);
 }
 
-struct kernel *sandbox_kernel_of(struct sandbox *sandbox, pid_t pid)
-{
-	for (unsigned i = 0; i < KERNEL_PLACES; i++)
-		if (sandbox->kernels[i] && sandbox->kernels[i]->pid == pid)
-			return sandbox->kernels[i];
-	return NULL;
-}
-
 static void on_init_exit(struct sandbox *sandbox, int status)
 {
 	struct warden_usage usage;

@@ -72,8 +72,6 @@ void sandbox_tell_claimed(struct sandbox *sandbox, const char *from);
 struct sandbox *sandbox_find(struct warden *warden, const struct sandbox_id *id);
 /* Kills all of it; SANDBOX_ENDED goes out once nothing is left. Idempotent. */
 void sandbox_end(struct sandbox *sandbox, enum sandbox_end reason);
-/* NULL: none has that pid. */
-struct kernel *sandbox_kernel_of(struct sandbox *sandbox, pid_t pid);
 bool sandbox_on_exit(struct warden *warden, pid_t pid, int status);
 /* Called by a kernel that is gone; may free the sandbox. */
 void sandbox_on_kernel_gone(struct sandbox *sandbox);
