@@ -154,6 +154,13 @@ def test_134_everything_works_at_the_first_cell(boxes):
     assert "logged" in answer["stderr"]
 
 
+def test_134_the_c_library_knows_its_processor(boxes):
+    """It reads that from a place that is registered with the system, for each process by itself."""
+    where = "import ctypes, os\ntold = []\nfor cpu in sorted(os.sched_getaffinity(0)) + [0, 1, 0]:\n    try:\n        os.sched_setaffinity(0, {cpu})\n    except OSError:\n        continue\n    told.append(cpu == ctypes.CDLL(None).sched_getcpu())\nprint(told)"
+    kernel = boxes().kernel()
+    assert set(eval(kernel.said(where))) == {True}
+
+
 @pytest.mark.slow
 @pytest.mark.limit(300)
 def test_134_two_hundred_kernels_in_a_row_all_work(boxes):
