@@ -80,12 +80,11 @@ size_t log_gap_text(uint64_t from, uint64_t to, char text[LOG_GAP_SIZE])
 {
 	uint64_t start_place = to >> LOG_START_SHIFT << LOG_START_SHIFT;
 	int size = 0;
-	if (from < start_place) {
+	if (from == 0 && start_place > 0)
 		size = snprintf(text, LOG_GAP_SIZE,
 			"[... what was printed before the daemon's HTTP side was restarted is"
 			" gone ...]\n");
-		from = start_place;
-	}
+	from = MAX(from, start_place);
 	if (from < to)
 		size += snprintf(text + size, LOG_GAP_SIZE - (size_t)size,
 			"[... %" PRIu64 " bytes of output left out ...]\n", to - from);

@@ -20,7 +20,8 @@ static inline uint64_t log_start_place(uint64_t start)
 }
 
 #define LOG_GAP_SIZE 192
-/* What stands for what is gone between two places, as whole lines; returns their size. */
+/* What stands for what is gone between two places, as whole lines; returns their size. Who comes back
+ * with a place of before a crash has most likely read all of that, and is told of no gap there. */
 size_t log_gap_text(uint64_t from, uint64_t to, char text[LOG_GAP_SIZE]);
 
 /* The unfinished lines of one source of output: a cell or a command. All zero: none. */
