@@ -10,7 +10,6 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
-#include <sys/prctl.h>
 #include <unistd.h>
 
 pid_t process_clone(uint64_t flags, int *ret_pidfd, struct error *err)

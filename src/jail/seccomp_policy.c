@@ -1,15 +1,15 @@
 /*
- * Writes the system call filter of user code as a C header. Runs at build time, on the build machine:
- * so the programs that apply the filter (init, static; the kernel's extension, inside an image)
- * need no library for it, and the filter is the same bytes everywhere.
+ * Writes the system call filter of user code as a C header. Runs at build time, on the build
+ * machine: so the programs that apply the filter (init, static; the kernel's extension, inside an
+ * image) need no library for it, and the filter is the same bytes everywhere.
  *
- * Two programs. The first is an allow-list by number; the second refuses by argument (libseccomp cannot
- * say "all but these values" in one). The kernel takes the stricter answer of the two.
+ * Two programs. The first is an allow-list by number; the second refuses by argument (libseccomp
+ * cannot say "all but these values" in one). The kernel takes the stricter answer of the two.
  *
- * Unlisted: ENOSYS, since programs probe and fall back on it. EPERM where a program
- * understands refusal. Kill for a foreign architecture and for x32. Arguments are compared on their
- * low 32 bits, as the kernel reads ints. Pointers are never looked at, so what hides its arguments
- * behind a pointer is refused whole (clone3, io_uring).
+ * Unlisted: ENOSYS, since programs probe and fall back on it. EPERM where a program understands
+ * refusal. Kill for a foreign architecture and for x32. Arguments are compared on their low 32
+ * bits, as the kernel reads ints. Pointers are never looked at, so what hides its arguments behind
+ * a pointer is refused whole (clone3, io_uring).
  *
  * Sources of the rules: docs/threat-model.md; the refusals answer published holes.
  */
@@ -17,7 +17,6 @@
 #include <linux/filter.h>
 #include <sched.h>
 #include <seccomp.h>
-#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
