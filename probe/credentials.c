@@ -8,7 +8,6 @@
 #include <linux/securebits.h>
 #include <sched.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/fsuid.h>
 #include <sys/personality.h>

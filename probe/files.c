@@ -1,11 +1,8 @@
 /* Files: opening by path, device nodes, terminals, and what a node lets one change. */
 #include "probe.h"
 
-#include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/ioctl.h>

@@ -7,13 +7,10 @@
 
 #include "wire/frames.h"
 
-#include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <time.h>
-#include <unistd.h>
 
 static int frames_fd = 3;
 

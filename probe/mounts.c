@@ -1,12 +1,8 @@
 /* Changing what is mounted: the old calls, the new ones, and ways around a path. */
 #include "probe.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>

@@ -7,7 +7,6 @@
 #include <nettle/base64.h>
 #include <nettle/memops.h>
 #include <nettle/sha2.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>

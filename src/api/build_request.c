@@ -5,7 +5,6 @@
 #include "base/fd.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <string.h>
 #include <sys/mman.h>
 

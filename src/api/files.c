@@ -7,7 +7,6 @@
 #include "api/transfer.h"
 
 #include <errno.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 

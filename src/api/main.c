@@ -23,7 +23,6 @@
 #include <errno.h>
 #include <malloc.h>
 #include <signal.h>
-#include <string.h>
 
 #define STREAM_LIMIT ((size_t)1 << 20)
 #define HELD_LIMIT ((uint64_t)256 << 20)

@@ -3,7 +3,6 @@
  * is in no list, and ends with its cell; what it left in files stays.
  */
 #include "api/answer.h"
-#include "api/languages.h"
 #include "api/routes.h"
 #include "api/session.h"
 

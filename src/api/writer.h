@@ -45,8 +45,8 @@ void writer_chars(struct writer *writer, struct utf8 *state, const char *bytes, 
 void writer_string_end(struct writer *writer, struct utf8 *state);
 /* Ends the string where a character may be half read: the rest of it comes with the next string. */
 void writer_string_cut(struct writer *writer);
-/* A string with what has come of a stream, to be cut so; false where that is only the beginning of a
- * character, and there is nothing to say yet. */
+/* A string with what has come of a stream, to be cut so; false where that is only the beginning of
+ * a character, and there is nothing to say yet. */
 bool writer_part(
 	struct writer *writer, const char *key, struct utf8 *state, const char *bytes, size_t size);
 

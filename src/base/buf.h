@@ -28,7 +28,8 @@ bool buf_printf(struct buf *buf, const char *format, ...) PRINTF_LIKE(2, 3);
 char *buf_reserve(struct buf *buf, size_t size);
 /* Drops bytes from the front. */
 void buf_consume(struct buf *buf, size_t size);
-/* NUL-terminates (the NUL is not counted) and returns the text; "" when empty; NULL without memory. */
+/* NUL-terminates (the NUL is not counted) and returns the text; "" when empty; NULL without
+ * memory. */
 const char *buf_text(struct buf *buf);
 
 static inline void buf_cleanup(struct buf *buf)

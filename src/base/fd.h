@@ -29,7 +29,8 @@ void fd_close(int *fd);
 /* A descriptor's duplicate, CLOEXEC; -1 and errno on failure. */
 int fd_duplicate(int fd);
 
-/* Writes all of it, through interruptions; false and errno on failure. Blocking descriptors only. */
+/* Writes all of it, through interruptions; false and errno on failure. Blocking descriptors
+ * only. */
 bool fd_write_all(int fd, const void *bytes, size_t size);
 
 /* Reads a whole small file below `limit` bytes into fresh memory, NUL-terminated.

@@ -1,4 +1,5 @@
-/* Small helpers of the language: sizes, containers, and variables that clean up after themselves. */
+/* Small helpers of the language: sizes, containers, and variables that clean up after
+ * themselves. */
 #ifndef BASE_MACROS_H
 #define BASE_MACROS_H
 

@@ -5,7 +5,6 @@
 
 #include "base/fd.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>

@@ -5,7 +5,6 @@
 #include "cli/options.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #define LONGEST_TTL_S INT64_C(315360000)
 

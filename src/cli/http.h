@@ -67,7 +67,8 @@ bool http_call(struct http_client *client, const struct http_call *call,
 bool http_get_many(
 	struct http_client *client, struct http_get *gets, size_t count, struct error *err);
 void http_answer_deinit(struct http_answer *answer);
-/* Fills err from an answer that is a refusal: the server's own code, text and hint. Returns false. */
+/* Fills err from an answer that is a refusal: the server's own code, text and hint. Returns
+ * false. */
 bool http_answer_error(const struct http_answer *answer, struct error *err);
 
 /* Appends "name=VALUE" with all but plain letters escaped; false without room. */

@@ -4,8 +4,6 @@
  */
 #include "cli/http_private.h"
 
-#include <string.h>
-
 #define WINDOW 32
 #define LIMIT_S 10L
 

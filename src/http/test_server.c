@@ -13,7 +13,6 @@
 #include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/signalfd.h>
 #include <sys/socket.h>
 
 #define MIB ((size_t)1 << 20)

@@ -6,8 +6,8 @@
  * Order matters: docs/architecture.md, "Entering". After the last mount no step can undo another;
  * the system call filter is last.
  *
- * Arguments: template, bytes of files, inodes, number of cgroup descriptors, layers to do without. Descriptors: 3 control
- * socket, 4... the files by which commands enter the work group.
+ * Arguments: template, bytes of files, inodes, number of cgroup descriptors, layers to do without.
+ * Descriptors: 3 control socket, 4... the files by which commands enter the work group.
  */
 #include "base/fd.h"
 #include "init/serve.h"
@@ -104,7 +104,8 @@ static bool enter(const struct mounts_sandbox *sandbox, unsigned cgroups, int *r
 	       lockdown_not_dumpable(err) && lockdown_no_new_privileges(err) && seccomp_apply(err);
 }
 
-/* With `files` (not -1): the file system that the warden may resize as long as nothing runs here. */
+/* With `files` (not -1): the file system that the warden may resize as long as nothing runs
+ * here. */
 static void tell(const struct error *err, int files)
 {
 	struct nursery_init_ready ready = { .is_ready = err == NULL };
@@ -115,8 +116,8 @@ static void tell(const struct error *err, int files)
 	wire_send(CONTROL_FD, &ready, sizeof(ready), &files, files >= 0 ? 1 : 0, NULL);
 }
 
-/* A command is a copy of init until it is exec'd, so it is dumpable only for the moment that the score
- * takes, and inside its own Landlock domain, which keeps other user code out. */
+/* A command is a copy of init until it is exec'd, so it is dumpable only for the moment that the
+ * score takes, and inside its own Landlock domain, which keeps other user code out. */
 static bool lock_down(unsigned degraded, struct error *err)
 {
 	return lockdown_user(degraded, err) && lockdown_dumpable(err) && lockdown_oom_score(err) &&

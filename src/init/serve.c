@@ -25,8 +25,6 @@
 
 #include <errno.h>
 #include <signal.h>
-#include <string.h>
-#include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>

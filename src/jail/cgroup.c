@@ -1,7 +1,7 @@
 /*
- * See cgroup.h. Which hierarchies there are is read from /proc/self/cgroup and mountinfo once, by the
- * keeper; after that all is done below the descriptors of our own folders, so that the warden, which
- * sees no cgroup mount, can do its part.
+ * See cgroup.h. Which hierarchies there are is read from /proc/self/cgroup and mountinfo once, by
+ * the keeper; after that all is done below the descriptors of our own folders, so that the warden,
+ * which sees no cgroup mount, can do its part.
  */
 #include "jail/cgroup.h"
 
@@ -174,9 +174,11 @@ static bool find_parents(struct cgroup_tree *tree, struct error *err)
 }
 
 /* Version 2: a group passes controllers on only if it holds no process and says so. */
-static bool pass_controllers_on(int dir_fd, struct error *err)
+static bool pass_controllers_on(int dir_fd, const char *group, struct error *err)
 {
-	return fd_write_kernel_file(dir_fd, "cgroup.subtree_control", "+memory +pids +cpu", err);
+	char file[160];
+	snprintf(file, sizeof(file), "%s/cgroup.subtree_control", group);
+	return fd_write_kernel_file(dir_fd, file, "+memory +pids +cpu", err);
 }
 
 static const char *const delegated[] = { "cgroup.procs", "tasks", "cgroup.subtree_control",
@@ -205,12 +207,8 @@ static bool make_group(int dir_fd, const char *path, uid_t owner, struct error *
 static bool make_parent(const struct cgroup_tree *tree, unsigned index, const char *path,
 	uid_t owner, struct error *err)
 {
-	if (!make_group(tree->dirs[index], path, owner, err))
-		return false;
-	if (!tree->is_v2)
-		return true;
-	cleanup_close int fd = openat(tree->dirs[index], path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	return pass_controllers_on(fd, err);
+	return make_group(tree->dirs[index], path, owner, err) &&
+	       (!tree->is_v2 || pass_controllers_on(tree->dirs[index], path, err));
 }
 
 static bool make_tree_in(struct cgroup_tree *tree, unsigned index, uid_t owner, struct error *err)
@@ -220,7 +218,7 @@ static bool make_tree_in(struct cgroup_tree *tree, unsigned index, uid_t owner, 
 		return error_from_os(
 			err, errno, "cannot open the cgroup '%s'", tree->parents[index]);
 	groups_clear_leftovers(tree->parents[index]);
-	if (tree->is_v2 && !pass_controllers_on(parent, err))
+	if (tree->is_v2 && !pass_controllers_on(parent, ".", err))
 		return error_hint(err,
 			"start the daemon in a cgroup of its own without processes above "
 			"it, e.g. systemd-run --scope -p Delegate=yes");
@@ -229,9 +227,9 @@ static bool make_tree_in(struct cgroup_tree *tree, unsigned index, uid_t owner, 
 	tree->dirs[index] = openat(parent, tree->name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (tree->dirs[index] < 0)
 		return error_from_os(err, errno, "cannot open the cgroup '%s'", tree->name);
-	if (tree->is_v2 && !pass_controllers_on(tree->dirs[index], err))
-		return false;
-	return make_group(tree->dirs[index], "own", owner, err) &&
+	int dir = tree->dirs[index];
+	return (!tree->is_v2 || pass_controllers_on(dir, ".", err)) &&
+	       make_group(dir, "own", owner, err) &&
 	       make_parent(tree, index, "zygote", owner, err) &&
 	       make_parent(tree, index, "box", owner, err);
 }
@@ -282,8 +280,9 @@ bool cgroup_tree_put_own(const struct cgroup_tree *tree, pid_t pid, struct error
 
 /* ---- warden: boxes ---- */
 
-/* On version 1 "tasks": whoever enters has one thread, and to move itself a thread needs no lock on all
- * forks of the machine. With cgroup.procs each entry waits for that, 5 to 20 ms (seen on 6.18). */
+/* On version 1 "tasks": whoever enters has one thread, and to move itself a thread needs no lock on
+ * all forks of the machine. With cgroup.procs each entry waits for that, 5 to 20 ms (seen on
+ * 6.18). */
 static bool open_entry(const struct cgroup_tree *tree, unsigned index, const char *group,
 	int *ret_fd, struct error *err)
 {
@@ -322,8 +321,8 @@ static bool write_limits_v1(const struct cgroup_tree *tree, const char *box, con
 	const struct cgroup_limits *limits, struct error *err)
 {
 	int memory = tree->dirs[CGROUP_MEMORY];
-	/* Only kernels with swap accounting have memsw; it may never be below the limit itself, so it
-	 * goes first where that rises, and last where it falls. */
+	/* Only kernels with swap accounting have memsw; it may never be below the limit itself, so
+	 * it goes first where that rises, and last where it falls. */
 	write_number(memory, box, "memory.memsw.limit_in_bytes", limits->memory_bytes, NULL);
 	if (!write_number(memory, box, "memory.limit_in_bytes", limits->memory_bytes, err))
 		return false;
@@ -360,12 +359,9 @@ bool cgroup_box_make(const struct cgroup_tree *tree, const char *id,
 	bool is_made = true;
 	for (unsigned i = 0; is_made && i < hierarchies(tree); i++) {
 		is_made = make_group(tree->dirs[i], box, tree->is_v2 ? work_owner : (uid_t)-1, err);
-		if (is_made && tree->is_v2) {
-			cleanup_close int fd =
-				openat(tree->dirs[i], box, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-			is_made = pass_controllers_on(fd, err) &&
+		if (is_made && tree->is_v2)
+			is_made = pass_controllers_on(tree->dirs[i], box, err) &&
 				  make_group(tree->dirs[i], init, (uid_t)-1, err);
-		}
 		if (is_made && !is_for_box(tree, i))
 			is_made = make_group(tree->dirs[i], work, work_owner, err);
 	}

@@ -57,8 +57,8 @@ void cgroup_tree_deinit(struct cgroup_tree *tree);
 /* Keeper: moves a process it started into "own". */
 bool cgroup_tree_put_own(const struct cgroup_tree *tree, pid_t pid, struct error *err);
 
-/* Opens the files by which a process of one thread enters a group below the tree ("zygote", "box/<id>/work"); closes what it
- * opened on failure. ret_fds has room for CGROUP_HIERARCHIES. */
+/* Opens the files by which a process of one thread enters a group below the tree ("zygote",
+ * "box/<id>/work"); closes what it opened on failure. ret_fds has room for CGROUP_HIERARCHIES. */
 bool cgroup_entry(const struct cgroup_tree *tree, const char *group, int *ret_fds,
 	unsigned *ret_count, struct error *err);
 

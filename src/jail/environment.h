@@ -1,5 +1,5 @@
-/* The environment of what is executed as the sandbox's user: commands, terminals, and runners other than
- * Python's (which never executes anything, and sets its own). */
+/* The environment of what is executed as the sandbox's user: commands, terminals, and runners other
+ * than Python's (which never executes anything, and sets its own). */
 #ifndef JAIL_ENVIRONMENT_H
 #define JAIL_ENVIRONMENT_H
 
@@ -35,9 +35,9 @@ static char *const user_environment[] = {
 	NULL,
 };
 
-/* `own` (NULL-terminated), and what the image sets; of a name that is in both the image's value counts.
- * Fresh memory that lives until the process executes another program; `own` itself where there is nothing
- * to add. To be called inside the sandbox. */
+/* `own` (NULL-terminated), and what the image sets; of a name that is in both the image's value
+ * counts. Fresh memory that lives until the process executes another program; `own` itself where
+ * there is nothing to add. To be called inside the sandbox. */
 char *const *environment_with_image(char *const own[]);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * See mounts.h: what the keeper mounts for others, attached nowhere. An image is a file system of its
- * own; the layer with our runners is a tmpfs that is filled by the host's cp, chmod and chown.
+ * See mounts.h: what the keeper mounts for others, attached nowhere. An image is a file system of
+ * its own; the layer with our runners is a tmpfs that is filled by the host's cp, chmod and chown.
  */
 #include "jail/mounts.h"
 
@@ -180,8 +180,8 @@ static bool run_in(int dir_fd, char *const words[], struct error *err)
 	return true;
 }
 
-/* Plain files with plain modes, given to their owner: so no ids need mapping, which tmpfs can do only from
- * 6.3 on. */
+/* Plain files with plain modes, given to their owner: so no ids need mapping, which tmpfs can do
+ * only from 6.3 on. */
 static bool fill_layer(
 	int root_fd, int folder_fd, const char *source, uid_t owner, struct error *err)
 {

@@ -1,7 +1,7 @@
 /*
  * See landlock.h. Each right the kernel knows is handled, so that what no rule grants is refused;
- * kernels that know fewer handle fewer. Any Landlock domain refuses mounting as well, also to root of
- * a namespace, which is half of why user code gets one.
+ * kernels that know fewer handle fewer. Any Landlock domain refuses mounting as well, also to root
+ * of a namespace, which is half of why user code gets one.
  */
 #include "jail/landlock.h"
 

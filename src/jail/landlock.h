@@ -22,8 +22,8 @@ struct landlock_rule {
 
 /* The version of the kernel's interface; 0 where there is none. */
 int landlock_version(void);
-/* Restricts this thread to the rules; needs no_new_privs. Device nodes can be made nowhere. A path that
- * does not exist is skipped. */
+/* Restricts this thread to the rules; needs no_new_privs. Device nodes can be made nowhere. A path
+ * that does not exist is skipped. */
 bool landlock_apply(const struct landlock_rule *rules, size_t count, struct error *err);
 
 #endif

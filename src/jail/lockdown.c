@@ -1,7 +1,7 @@
 /*
- * See lockdown.h. Why all by hand: a zygote's child never calls execve, so the kernel never recomputes
- * its privileges; and setresuid() drops no capabilities when the creator's uid was not mapped in the
- * new user namespace.
+ * See lockdown.h. Why all by hand: a zygote's child never calls execve, so the kernel never
+ * recomputes its privileges; and setresuid() drops no capabilities when the creator's uid was not
+ * mapped in the new user namespace.
  */
 #include "jail/lockdown.h"
 
@@ -137,8 +137,8 @@ bool lockdown_oom_score(struct error *err)
 void lockdown_signals(void)
 {
 	static const struct itimerval none;
-	/* By the system's own call: the C library does not let its two signals (32, 33) be reset, and
-	 * whoever started the daemon may have left them ignored. */
+	/* By the system's own call: the C library does not let its two signals (32, 33) be reset,
+	 * and whoever started the daemon may have left them ignored. */
 	static const struct {
 		void *handler;
 		unsigned long flags;

@@ -1,6 +1,7 @@
 /*
- * See mounts.h. Roots are left by pivot_root and detach, never by chroot, which keeps a way back. A new
- * root is built on a fresh tmpfs or overlay no sandbox ever wrote, so acting by path is safe here.
+ * See mounts.h. Roots are left by pivot_root and detach, never by chroot, which keeps a way back. A
+ * new root is built on a fresh tmpfs or overlay no sandbox ever wrote, so acting by path is safe
+ * here.
  */
 #include "jail/mounts.h"
 
@@ -11,7 +12,6 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
-#include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>

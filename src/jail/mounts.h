@@ -1,10 +1,10 @@
 /*
- * What is seen of file systems: the keeper's image mounts, the nursery's bare root, a zygote's root, a
- * sandbox's root.
+ * What is seen of file systems: the keeper's image mounts, the nursery's bare root, a zygote's
+ * root, a sandbox's root.
  *
- * The nursery's root is a small tmpfs: /proc, /dev (nodes of the host, read-only), /t/<template> (image), /r
- * (our runner), /z /s /n (empty mount points). A sandbox starts as a copy of it and leaves it for its own
- * root: an overlay of /r and /t/<template> (read-only) below one sized tmpfs.
+ * The nursery's root is a small tmpfs: /proc, /dev (nodes of the host, read-only), /t/<template>
+ * (image), /r (our runner), /z /s /n (empty mount points). A sandbox starts as a copy of it and
+ * leaves it for its own root: an overlay of /r and /t/<template> (read-only) below one sized tmpfs.
  */
 #ifndef JAIL_MOUNTS_H
 #define JAIL_MOUNTS_H
@@ -17,14 +17,16 @@
 
 /* ---- keeper, as root of the host, in a mount namespace of its own ---- */
 
-/* In images.c, as the next. Mounts an EROFS file (or, given a folder, that folder) read-only, nosuid, nodev, its owner 0 shown as
- * the image's host id, attached nowhere. Returns the mount, -1 on failure. */
+/* In images.c, as the next. Mounts an EROFS file (or, given a folder, that folder) read-only,
+ * nosuid, nodev, its owner 0 shown as the image's host id, attached nowhere. Returns the mount, -1
+ * on failure. */
 int mounts_image(const char *path, uid_t image_owner, struct error *err);
-/* A read-only tmpfs with the copied tree of `source` at `place` ("usr/lib/x"), the image's owner's. */
+/* A read-only tmpfs with the copied tree of `source` at `place` ("usr/lib/x"), the image's
+ * owner's. */
 int mounts_layer(const char *source, const char *place, uid_t image_owner, struct error *err);
 
-/* In a service's own mount namespace: its root becomes a tmpfs with `state` (a host folder) at /state and,
- * read-only, what the dynamic loader needs. */
+/* In a service's own mount namespace: its root becomes a tmpfs with `state` (a host folder) at
+ * /state and, read-only, what the dynamic loader needs. */
 bool mounts_enter_service(const char *state, struct error *err);
 
 /* ---- warden ---- */
@@ -49,8 +51,9 @@ struct mounts_sandbox {
 	uint32_t inodes;
 };
 
-/* In the sandbox's namespaces, as its root: makes its tree and moves into it. ret_files: the root of the
- * tmpfs that holds what is written, which has no place in the tree: for mounts_resize, by the warden. */
+/* In the sandbox's namespaces, as its root: makes its tree and moves into it. ret_files: the root
+ * of the tmpfs that holds what is written, which has no place in the tree: for mounts_resize, by
+ * the warden. */
 bool mounts_enter_sandbox(const struct mounts_sandbox *sandbox, int *ret_files, struct error *err);
 /* Hides what tells of the host, makes /proc/sys read-only. The last of the mounting. */
 bool mounts_close_proc(struct error *err);

@@ -7,15 +7,15 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* clone3 as fork, with namespace flags; 0 in the child, -1 and err on failure. ret_pidfd may be NULL. The
- * child must soon exec or _exit. */
+/* clone3 as fork, with namespace flags; 0 in the child, -1 and err on failure. ret_pidfd may be
+ * NULL. The child must soon exec or _exit. */
 pid_t process_clone(uint64_t flags, int *ret_pidfd, struct error *err);
 
 /* Writes both id maps of a process: lines of "inside outside count". */
 bool process_write_maps(pid_t pid, const char *map, struct error *err);
 
-/* Closes all descriptors but those of `keep` (any order, at most 16), which become 3, 4, 5 ... in their
- * order, without CLOEXEC; 0, 1 stay, 2 stays. In a child before exec. */
+/* Closes all descriptors but those of `keep` (any order, at most 16), which become 3, 4, 5 ... in
+ * their order, without CLOEXEC; 0, 1 stay, 2 stays. In a child before exec. */
 bool process_keep_descriptors(const int *keep, unsigned count, struct error *err);
 
 /* For a process of one thread with capabilities that it keeps whatever its uid is: from now on what it makes

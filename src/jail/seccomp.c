@@ -1,10 +1,10 @@
-/* Applies the programs made at build time, two a filter. See seccomp_policy.c for why two, and their order. */
+/* Applies the programs made at build time, two a filter. See seccomp_policy.c for why two, and
+ * their order. */
 #include "jail/seccomp.h"
 
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 

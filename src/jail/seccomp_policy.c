@@ -1,15 +1,15 @@
 /*
- * Writes the system call filters of user code and of zygotes as a C header. Runs at build time, on the build machine:
- * so the programs that apply a filter (init, static; the kernel's extension, inside an image)
- * need no library for it, and the filter is the same bytes everywhere.
+ * Writes the system call filters of user code and of zygotes as a C header. Runs at build time, on
+ * the build machine: so the programs that apply a filter (init, static; the kernel's extension,
+ * inside an image) need no library for it, and the filter is the same bytes everywhere.
  *
- * Two programs. The first is an allow-list by number; the second refuses by argument (libseccomp cannot
- * say "all but these values" in one). The kernel takes the stricter answer of the two.
+ * Two programs. The first is an allow-list by number; the second refuses by argument (libseccomp
+ * cannot say "all but these values" in one). The kernel takes the stricter answer of the two.
  *
- * Unlisted: ENOSYS, since programs probe and fall back on it. EPERM where a program
- * understands refusal. Kill for a foreign architecture and for x32. Arguments are compared on their
- * low 32 bits, as the kernel reads ints. Pointers are never looked at, so what hides its arguments
- * behind a pointer is refused whole (clone3, io_uring).
+ * Unlisted: ENOSYS, since programs probe and fall back on it. EPERM where a program understands
+ * refusal. Kill for a foreign architecture and for x32. Arguments are compared on their low 32
+ * bits, as the kernel reads ints. Pointers are never looked at, so what hides its arguments behind
+ * a pointer is refused whole (clone3, io_uring).
  *
  * A zygote's is that of user code, and what its loop needs to make a kernel: to join a sandbox, all of
  * its namespaces at once, so that none can be joined one by one; a child for its parent; a keyring of
@@ -24,7 +24,6 @@
 #include <linux/keyctl.h>
 #include <sched.h>
 #include <seccomp.h>
-#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /*
- * sandglass.json. Unknown keys and wrong types stop the start and name the key; numbers have bounds; what
- * is not given has the default of the table here. Documented in docs/configuration.md.
+ * sandglass.json. Unknown keys and wrong types stop the start and name the key; numbers have
+ * bounds; what is not given has the default of the table here. Documented in docs/configuration.md.
  */
 #include "keeper/keeper.h"
 

@@ -1,8 +1,8 @@
 /*
- * The range of host ids. It must be nobody else's: the kernel counts processes, keys and watches by uid, and
- * files of one daemon would belong to users of another. The claim is the name of a bound abstract socket,
- * which the kernel frees with its holder; so nothing is written anywhere, and nothing is left behind. A range
- * in which a process lives is not taken either.
+ * The range of host ids. It must be nobody else's: the kernel counts processes, keys and watches by
+ * uid, and files of one daemon would belong to users of another. The claim is the name of a bound
+ * abstract socket, which the kernel frees with its holder; so nothing is written anywhere, and
+ * nothing is left behind. A range in which a process lives is not taken either.
  */
 #include "jail/ids.h"
 
@@ -53,7 +53,8 @@ static unsigned read_uids(int proc_fd, const char *pid, uint32_t uids[4])
 	return 4;
 }
 
-/* Whoever runs as one of them without a claim: another program, or what a killed keeper left dying. */
+/* Whoever runs as one of them without a claim: another program, or what a killed keeper left
+ * dying. */
 static bool is_lived_in(uint32_t base)
 {
 	DIR *proc = opendir("/proc");

@@ -1,8 +1,9 @@
 /*
- * Which templates there are: folders of the image cache with a template.json and the image it names. The
- * cache is $SANDGLASS_CACHE, else ~/.cache/sandglass; a link <name> leads to the build that is current. A link
- * that goes away changes nothing before the next start. Templates that were built over the API lie in the
- * state folder in the same way; one whose name the cache has, too, is left out.
+ * Which templates there are: folders of the image cache with a template.json and the image it
+ * names. The cache is $SANDGLASS_CACHE, else ~/.cache/sandglass; a link <name> leads to the build
+ * that is current. A link that goes away changes nothing before the next start. Templates that were
+ * built over the API lie in the state folder in the same way; one whose name the cache has, too, is
+ * left out.
  */
 #include "base/log.h"
 #include "keeper/keeper.h"

@@ -1,12 +1,13 @@
 /*
- * The keeper (sandglassd): the one process with its starter's rights. It reads its configuration, keeps the
- * state folder, mounts templates, starts warden and api, starts them again, and ends them. It reads nothing
- * a client or a sandbox wrote: only fixed messages of its children, their exits, and signals.
+ * The keeper (sandglassd): the one process with its starter's rights. It reads its configuration,
+ * keeps the state folder, mounts templates, starts warden and api, starts them again, and ends
+ * them. It reads nothing a client or a sandbox wrote: only fixed messages of its children, their
+ * exits, and signals.
  *
  * Files: main.c (arguments, birth, the loop), config.c, state.c (DIR), keys.c, ids.c (host ids),
  * images.c (templates), reload.c (what changes while it runs), builder.c (templates built over the
- * API), nursery.c (warden), service.c (api), supervise.c (who lives, who is started again, the end),
- * guard.c (who thaws when the keeper is gone).
+ * API), nursery.c (warden), service.c (api), supervise.c (who lives, who is started again, the
+ * end), guard.c (who thaws when the keeper is gone).
  */
 #ifndef KEEPER_KEEPER_H
 #define KEEPER_KEEPER_H
@@ -118,12 +119,14 @@ bool state_write_address(const struct state *state, const char *address, struct 
 void state_close(struct state *state);
 
 /* ---- ids.c ---- */
-/* Claims the range of host ids from *id_base up for this keeper alone; with 0 the first free one from
- * the default up. ret_fd holds the claim. Two daemons with the same ids would share limits and files. */
+/* Claims the range of host ids from *id_base up for this keeper alone; with 0 the first free one
+ * from the default up. ret_fd holds the claim. Two daemons with the same ids would share limits and
+ * files. */
 bool ids_claim(uint32_t *id_base, int *ret_fd, struct error *err);
 
 /* ---- keys.c ---- */
-/* The keys that the state folder names, as the api gets them. What is broken is logged and left out. */
+/* The keys that the state folder names, as the api gets them. What is broken is logged and left
+ * out. */
 json_t *keys_json(const struct state *state);
 
 /* ---- images.c ---- */
@@ -137,8 +140,8 @@ void images_made_folder(const struct keeper *keeper, char path[MADE_FOLDER_SIZE]
 struct image *images_by_name(const struct keeper *keeper, const char *name);
 /* Forgets it; its files stay. */
 void images_drop(struct image *image);
-/* Looks again. What is new or another than before is given to `take`; where that returns false, it is
- * left out. */
+/* Looks again. What is new or another than before is given to `take`; where that returns false, it
+ * is left out. */
 typedef bool (*images_take)(struct keeper *keeper, const struct image *image, struct error *err);
 void images_renew(struct keeper *keeper, images_take take);
 /* What was taken is served from now on. */

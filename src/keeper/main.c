@@ -1,6 +1,6 @@
 /*
- * sandglassd: reads arguments and configuration, takes the state folder, opens the socket, finds the
- * templates, and supervises. See keeper.h.
+ * sandglassd: reads arguments and configuration, takes the state folder, opens the socket, finds
+ * the templates, and supervises. See keeper.h.
  */
 #include "base/fd.h"
 #include "base/log.h"
@@ -120,8 +120,8 @@ static bool start_listening(struct keeper *keeper, struct error *err)
 	return is_open;
 }
 
-/* What the walls need of this host and what is cheap to ask beforehand; the rest is found missing at the
- * first use, which fails just as closed. */
+/* What the walls need of this host and what is cheap to ask beforehand; the rest is found missing
+ * at the first use, which fails just as closed. */
 static bool check_host(const struct keeper *keeper, struct error *err)
 {
 	if (geteuid() != 0)

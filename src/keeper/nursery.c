@@ -1,7 +1,7 @@
 /*
- * Starting the warden. It is cloned into new namespaces, waits until its ids are mapped, and is exec'd by
- * descriptor: only an exec after the mapping makes its memory belong to the new user namespace, without
- * which it could neither map ids nor join the namespaces of its own sandboxes.
+ * Starting the warden. It is cloned into new namespaces, waits until its ids are mapped, and is
+ * exec'd by descriptor: only an exec after the mapping makes its memory belong to the new user
+ * namespace, without which it could neither map ids nor join the namespaces of its own sandboxes.
  */
 #include "base/fd.h"
 #include "base/log.h"

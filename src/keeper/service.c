@@ -1,8 +1,8 @@
 /*
- * Starting the api: everything it may not do is settled before it is exec'd, so that it holds no code for
- * it. Its user is its own, its root a tmpfs with its state folder and the loader's libraries, its network
- * namespace empty (it serves on a socket it was given), it cannot start a process (RLIMIT_NPROC), and
- * Landlock lets it execute nothing but itself.
+ * Starting the api: everything it may not do is settled before it is exec'd, so that it holds no
+ * code for it. Its user is its own, its root a tmpfs with its state folder and the loader's
+ * libraries, its network namespace empty (it serves on a socket it was given), it cannot start a
+ * process (RLIMIT_NPROC), and Landlock lets it execute nothing but itself.
  */
 #include "base/fd.h"
 #include "base/log.h"

@@ -1,6 +1,7 @@
 /*
- * DIR, the state folder: everything the daemon writes on disk but images. The api, which runs as another
- * user, may write in DIR/api only; `state.db` is a link into it. `secrets` is closed to it for ever.
+ * DIR, the state folder: everything the daemon writes on disk but images. The api, which runs as
+ * another user, may write in DIR/api only; `state.db` is a link into it. `secrets` is closed to it
+ * for ever.
  *
  *   key (0600)  keys/ (0700)  address  lock  state.db -> api/state.db  api/  log/  secrets/ (0700)
  *   templates/

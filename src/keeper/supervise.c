@@ -1,11 +1,11 @@
 /*
- * Who lives. The api and the warden are started again when they end; a channel between them is made anew
- * each time, one end for each. An api that ends costs nothing but the answers under way. A warden that ends
- * takes its sandboxes along; the next starts empty. What fails to start again and again is given up, and
- * the keeper with it.
+ * Who lives. The api and the warden are started again when they end; a channel between them is made
+ * anew each time, one end for each. An api that ends costs nothing but the answers under way. A
+ * warden that ends takes its sandboxes along; the next starts empty. What fails to start again and
+ * again is given up, and the keeper with it.
  *
- * The end, on SIGTERM or SIGINT: the api stops first, then the warden ends all sandboxes, then the cgroups
- * go. Each step has its patience; then SIGKILL.
+ * The end, on SIGTERM or SIGINT: the api stops first, then the warden ends all sandboxes, then the
+ * cgroups go. Each step has its patience; then SIGKILL.
  */
 #include "base/clock.h"
 #include "base/fd.h"
@@ -202,7 +202,8 @@ static void on_exit_of(struct keeper *keeper, struct child *child, const char *n
 	}
 	log_write(LOG_ERROR, "child.ended", NULL, "the %s ended, status 0x%x", name,
 		(unsigned)status);
-	/* Only starts that fail count: one that served and was killed must not take all sandboxes along. */
+	/* Only starts that fail count: one that served and was killed must not take all sandboxes
+	 * along. */
 	bool is_young = clock_monotonic_ms() - child->started_ms < QUICK_MS;
 	child->quick_ends = is_young && !was_ready ? child->quick_ends + 1 : 0;
 	if (child->quick_ends >= QUICK_ENDS || !keeper->is_ready_told) {

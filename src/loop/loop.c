@@ -10,7 +10,6 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <string.h>
 #include <sys/signalfd.h>
 
 bool loop_init(struct loop *loop, struct error *err)

@@ -62,8 +62,8 @@ void loop_timer_start(
 void loop_timer_start_at(
 	struct loop *loop, struct loop_timer *timer, int64_t due_us, loop_on_due on_due);
 void loop_timer_stop(struct loop_timer *timer); /* idempotent */
-/* Stops a running timer and keeps the time it had left, for loop_timer_go_on; starting or stopping it
- * forgets that. Without effect on one that does not run. */
+/* Stops a running timer and keeps the time it had left, for loop_timer_go_on; starting or stopping
+ * it forgets that. Without effect on one that does not run. */
 void loop_timer_halt(struct loop_timer *timer);
 /* Starts a halted timer for the time it had left; without effect on others. */
 void loop_timer_go_on(struct loop *loop, struct loop_timer *timer);

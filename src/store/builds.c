@@ -13,8 +13,6 @@ bool build_row_put(struct store *store, const struct build_row *row, struct erro
 		"INSERT OR REPLACE INTO builds (" COLUMNS
 		") VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
 		err);
-	if (!statement)
-		return false;
 	statement_bind_text(statement, 1, row->id);
 	statement_bind_text(statement, 2, row->name);
 	statement_bind_text(statement, 3, row->base);
@@ -34,8 +32,6 @@ bool build_row_delete(struct store *store, const char *id, struct error *err)
 {
 	sqlite3_stmt *statement = statement_get(
 		store, STATEMENT_BUILD_DELETE, "DELETE FROM builds WHERE id = ?1", err);
-	if (!statement)
-		return false;
 	statement_bind_text(statement, 1, id);
 	return statement_run(store, statement, err);
 }
@@ -61,17 +57,12 @@ static void read_row(sqlite3_stmt *statement, struct build_row *ret_row)
 
 bool build_row_each(struct store *store, build_row_visit visit, void *context, struct error *err)
 {
-	struct error failure = { 0 };
 	struct build_row row;
 	sqlite3_stmt *statement = statement_get(store, STATEMENT_BUILD_EACH,
 		"SELECT " COLUMNS " FROM builds ORDER BY created_ms, rowid", err);
-	if (!statement)
-		return false;
-	while (statement_next(store, statement, &failure)) {
+	while (statement_next(statement)) {
 		read_row(statement, &row);
 		visit(context, &row);
 	}
-	if (failure.code && err)
-		*err = failure;
-	return failure.code == ERROR_NONE;
+	return statement_done(store, statement, err);
 }

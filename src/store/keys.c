@@ -35,8 +35,6 @@ static bool forget(struct store *store, enum statement_name name, const char *sq
 	const uint8_t *hash, struct error *err)
 {
 	sqlite3_stmt *statement = statement_get(store, name, sql, err);
-	if (!statement)
-		return false;
 	statement_bind_blob(statement, 1, hash, KEY_HASH_SIZE);
 	return statement_run(store, statement, err);
 }
@@ -59,8 +57,6 @@ static bool put(struct store *store, enum statement_name name, const char *sql,
 	const struct key_row *row, struct error *err)
 {
 	sqlite3_stmt *statement = statement_get(store, name, sql, err);
-	if (!statement)
-		return false;
 	statement_bind_blob(statement, 1, row->hash, KEY_HASH_SIZE);
 	statement_bind_text(statement, 2, row->owner);
 	statement_bind_text(statement, 3, row->label);
@@ -102,8 +98,6 @@ static bool mark(struct store *store, enum statement_name name, const char *sql,
 	const uint8_t *hash, int64_t at_ms, struct error *err)
 {
 	sqlite3_stmt *statement = statement_get(store, name, sql, err);
-	if (!statement)
-		return false;
 	statement_bind_blob(statement, 1, hash, KEY_HASH_SIZE);
 	statement_bind_int(statement, 2, at_ms);
 	return statement_run(store, statement, err);
@@ -130,8 +124,6 @@ bool key_row_purge(struct store *store, int64_t before_ms, struct error *err)
 {
 	sqlite3_stmt *statement = statement_get(store, STATEMENT_KEY_PURGE,
 		"DELETE FROM keys WHERE expires_ms > 0 AND expires_ms < ?1 AND NOT is_first", err);
-	if (!statement)
-		return false;
 	statement_bind_int(statement, 1, before_ms);
 	return statement_run(store, statement, err);
 }
@@ -142,10 +134,7 @@ bool key_row_each(struct store *store, key_row_visit visit, void *context, struc
 		"SELECT hash, owner, label, is_first, created_ms, prefix, expires_ms, used_ms,"
 		" revoked_ms FROM keys ORDER BY created_ms, hash",
 		err);
-	if (!statement)
-		return false;
-	struct error failure = { 0 };
-	while (statement_next(store, statement, &failure)) {
+	while (statement_next(statement)) {
 		struct key_row row = { .is_listed = sqlite3_column_int(statement, 3),
 			.created_ms = sqlite3_column_int64(statement, 4),
 			.expires_ms = sqlite3_column_int64(statement, 6),
@@ -158,7 +147,5 @@ bool key_row_each(struct store *store, key_row_visit visit, void *context, struc
 		statement_column_text(statement, 5, row.prefix, sizeof(row.prefix));
 		visit(context, &row);
 	}
-	if (failure.code && err)
-		*err = failure;
-	return failure.code == ERROR_NONE;
+	return statement_done(store, statement, err);
 }

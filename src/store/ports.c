@@ -8,18 +8,12 @@ static bool count(struct store *store, const struct sandbox_id *sandbox, uint16_
 {
 	sqlite3_stmt *statement = statement_get(store, STATEMENT_PORT_COUNT,
 		"SELECT count(*) FROM ports WHERE sandbox = ?1 AND port <> ?2", err);
-	struct error failure = { 0 };
-	if (!statement)
-		return false;
 	statement_bind_blob(statement, 1, sandbox->bytes, SANDBOX_ID_SIZE);
 	statement_bind_int(statement, 2, but);
-	bool is_read = statement_next(store, statement, &failure);
+	bool is_read = statement_next(statement);
 	if (is_read)
 		*ret = sqlite3_column_int(statement, 0);
-	else if (err)
-		*err = failure;
-	sqlite3_reset(statement);
-	return is_read;
+	return statement_done(store, statement, err) && is_read;
 }
 
 bool port_row_put(struct store *store, const struct sandbox_id *sandbox, const struct port_row *row,
@@ -33,8 +27,6 @@ bool port_row_put(struct store *store, const struct sandbox_id *sandbox, const s
 			PORTS_A_SANDBOX);
 	sqlite3_stmt *statement = statement_get(store, STATEMENT_PORT_PUT,
 		"INSERT OR REPLACE INTO ports (sandbox, port, label) VALUES (?1, ?2, ?3)", err);
-	if (!statement)
-		return false;
 	statement_bind_blob(statement, 1, sandbox->bytes, SANDBOX_ID_SIZE);
 	statement_bind_int(statement, 2, row->port);
 	statement_bind_text(statement, 3, row->label);
@@ -46,8 +38,6 @@ bool port_row_delete(struct store *store, const struct sandbox_id *sandbox, uint
 {
 	sqlite3_stmt *statement = statement_get(store, STATEMENT_PORT_DELETE,
 		"DELETE FROM ports WHERE sandbox = ?1 AND port = ?2", err);
-	if (!statement)
-		return false;
 	statement_bind_blob(statement, 1, sandbox->bytes, SANDBOX_ID_SIZE);
 	statement_bind_int(statement, 2, port);
 	if (!statement_run(store, statement, err))
@@ -60,8 +50,6 @@ bool port_row_delete_all(struct store *store, const struct sandbox_id *sandbox, 
 {
 	sqlite3_stmt *statement = statement_get(
 		store, STATEMENT_PORT_DELETE_ALL, "DELETE FROM ports WHERE sandbox = ?1", err);
-	if (!statement)
-		return false;
 	statement_bind_blob(statement, 1, sandbox->bytes, SANDBOX_ID_SIZE);
 	return statement_run(store, statement, err);
 }
@@ -71,16 +59,11 @@ bool port_row_each(struct store *store, const struct sandbox_id *sandbox, port_r
 {
 	sqlite3_stmt *statement = statement_get(store, STATEMENT_PORT_EACH,
 		"SELECT port, label FROM ports WHERE sandbox = ?1 ORDER BY port", err);
-	struct error failure = { 0 };
-	if (!statement)
-		return false;
 	statement_bind_blob(statement, 1, sandbox->bytes, SANDBOX_ID_SIZE);
-	while (statement_next(store, statement, &failure)) {
+	while (statement_next(statement)) {
 		struct port_row row = { .port = (uint16_t)sqlite3_column_int(statement, 0) };
 		statement_column_text(statement, 1, row.label, sizeof(row.label));
 		visit(context, &row);
 	}
-	if (failure.code && err)
-		*err = failure;
-	return failure.code == ERROR_NONE;
+	return statement_done(store, statement, err);
 }

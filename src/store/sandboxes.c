@@ -15,8 +15,6 @@ bool sandbox_row_insert(struct store *store, const struct sandbox_row *row, stru
 		"INSERT INTO sandboxes (" COLUMNS
 		") VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
 		err);
-	if (!statement)
-		return false;
 	statement_bind_blob(statement, 1, row->id.bytes, SANDBOX_ID_SIZE);
 	statement_bind_text(statement, 2, row->owner);
 	statement_bind_text(statement, 3, row->template_name);
@@ -40,8 +38,6 @@ bool sandbox_row_end(
 		"UPDATE sandboxes SET end_reason = ?2, ended_ms = ?3"
 		" WHERE id = ?1 AND ended_ms IS NULL",
 		err);
-	if (!statement)
-		return false;
 	statement_bind_blob(statement, 1, id->bytes, SANDBOX_ID_SIZE);
 	statement_bind_text(statement, 2, reason);
 	statement_bind_int(statement, 3, clock_wall_ms());
@@ -53,8 +49,6 @@ bool sandbox_row_set_life(struct store *store, const struct sandbox_id *id, int6
 {
 	sqlite3_stmt *statement = statement_get(store, STATEMENT_SANDBOX_LIFE,
 		"UPDATE sandboxes SET ttl_seconds = ?2, is_persistent = ?3 WHERE id = ?1", err);
-	if (!statement)
-		return false;
 	statement_bind_blob(statement, 1, id->bytes, SANDBOX_ID_SIZE);
 	statement_bind_int(statement, 2, ttl_seconds);
 	statement_bind_int(statement, 3, is_persistent);
@@ -85,14 +79,11 @@ static bool read_row(sqlite3_stmt *statement, struct sandbox_row *ret_row)
 static bool visit_rows(struct store *store, sqlite3_stmt *statement, sandbox_row_visit visit,
 	void *context, struct error *err)
 {
-	struct error failure = { 0 };
 	struct sandbox_row row;
-	while (statement_next(store, statement, &failure))
+	while (statement_next(statement))
 		if (read_row(statement, &row))
 			visit(context, &row);
-	if (failure.code && err)
-		*err = failure;
-	return failure.code == ERROR_NONE;
+	return statement_done(store, statement, err);
 }
 
 bool sandbox_row_each(
@@ -102,7 +93,7 @@ bool sandbox_row_each(
 		"SELECT " COLUMNS ", ended_ms FROM sandboxes WHERE ended_ms IS NULL"
 		" ORDER BY created_ms",
 		err);
-	return statement && visit_rows(store, statement, visit, context, err);
+	return visit_rows(store, statement, visit, context, err);
 }
 
 bool sandbox_row_find(struct store *store, const struct sandbox_id *id, sandbox_row_visit visit,
@@ -110,8 +101,6 @@ bool sandbox_row_find(struct store *store, const struct sandbox_id *id, sandbox_
 {
 	sqlite3_stmt *statement = statement_get(store, STATEMENT_SANDBOX_FIND,
 		"SELECT " COLUMNS ", ended_ms FROM sandboxes WHERE id = ?1", err);
-	if (!statement)
-		return false;
 	statement_bind_blob(statement, 1, id->bytes, SANDBOX_ID_SIZE);
 	return visit_rows(store, statement, visit, context, err);
 }
@@ -120,8 +109,6 @@ bool sandbox_row_purge(struct store *store, int64_t before_ms, struct error *err
 {
 	sqlite3_stmt *statement = statement_get(
 		store, STATEMENT_SANDBOX_PURGE, "DELETE FROM sandboxes WHERE ended_ms < ?1", err);
-	if (!statement)
-		return false;
 	statement_bind_int(statement, 1, before_ms);
 	return statement_run(store, statement, err);
 }

@@ -9,8 +9,6 @@ static bool make(
 {
 	sqlite3_stmt *statement = statement_get(store, STATEMENT_SECRET_PUT,
 		"INSERT OR IGNORE INTO secrets (name, bytes) VALUES (?1, ?2)", err);
-	if (!statement)
-		return false;
 	id_random(bytes, size);
 	statement_bind_text(statement, 1, name);
 	statement_bind_blob(statement, 2, bytes, size);
@@ -20,18 +18,14 @@ static bool make(
 static bool find(
 	struct store *store, const char *name, uint8_t *bytes, size_t size, struct error *err)
 {
-	struct error failure = { 0 };
-	sqlite3_stmt *statement = statement_get(store, STATEMENT_SECRET_FIND,
-		"SELECT bytes FROM secrets WHERE name = ?1", &failure);
-	if (!statement)
-		return error_set(err, ERROR_INTERNAL, "%s", failure.message);
+	sqlite3_stmt *statement = statement_get(
+		store, STATEMENT_SECRET_FIND, "SELECT bytes FROM secrets WHERE name = ?1", err);
 	statement_bind_text(statement, 1, name);
-	bool is_found = statement_next(store, statement, &failure) &&
-			statement_column_blob(statement, 0, bytes, size);
-	sqlite3_reset(statement);
-	if (!is_found)
-		error_set(err, ERROR_INTERNAL, "cannot read the secret '%s'", name);
-	return is_found;
+	bool is_found =
+		statement_next(statement) && statement_column_blob(statement, 0, bytes, size);
+	if (!statement_done(store, statement, err))
+		return false;
+	return is_found || error_set(err, ERROR_INTERNAL, "cannot read the secret '%s'", name);
 }
 
 bool secret_row_get(

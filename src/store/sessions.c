@@ -9,8 +9,6 @@ bool session_row_insert(struct store *store, const struct session_row *row, stru
 		"INSERT INTO sessions (sandbox, id, slot, generation, language, created_ms, cells)"
 		" VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
 		err);
-	if (!statement)
-		return false;
 	statement_bind_blob(statement, 1, row->sandbox.bytes, SANDBOX_ID_SIZE);
 	statement_bind_text(statement, 2, row->id);
 	statement_bind_int(statement, 3, row->slot);
@@ -26,8 +24,6 @@ bool session_row_update(struct store *store, const struct session_row *row, stru
 	sqlite3_stmt *statement = statement_get(store, STATEMENT_SESSION_UPDATE,
 		"UPDATE sessions SET generation = ?3, cells = ?4 WHERE sandbox = ?1 AND id = ?2",
 		err);
-	if (!statement)
-		return false;
 	statement_bind_blob(statement, 1, row->sandbox.bytes, SANDBOX_ID_SIZE);
 	statement_bind_text(statement, 2, row->id);
 	statement_bind_int(statement, 3, row->generation);
@@ -40,8 +36,6 @@ bool session_row_delete(
 {
 	sqlite3_stmt *statement = statement_get(store, STATEMENT_SESSION_DELETE,
 		"DELETE FROM sessions WHERE sandbox = ?1 AND id = ?2", err);
-	if (!statement)
-		return false;
 	statement_bind_blob(statement, 1, sandbox->bytes, SANDBOX_ID_SIZE);
 	statement_bind_text(statement, 2, id);
 	return statement_run(store, statement, err);
@@ -52,8 +46,6 @@ bool session_row_delete_all(
 {
 	sqlite3_stmt *statement = statement_get(store, STATEMENT_SESSION_DELETE_ALL,
 		"DELETE FROM sessions WHERE sandbox = ?1", err);
-	if (!statement)
-		return false;
 	statement_bind_blob(statement, 1, sandbox->bytes, SANDBOX_ID_SIZE);
 	return statement_run(store, statement, err);
 }
@@ -65,10 +57,7 @@ bool session_row_each(
 		"SELECT sandbox, id, slot, generation, language, created_ms, cells FROM sessions"
 		" ORDER BY created_ms",
 		err);
-	if (!statement)
-		return false;
-	struct error failure = { 0 };
-	while (statement_next(store, statement, &failure)) {
+	while (statement_next(statement)) {
 		struct session_row row = {
 			.slot = (uint32_t)sqlite3_column_int64(statement, 2),
 			.generation = (uint32_t)sqlite3_column_int64(statement, 3),
@@ -80,7 +69,5 @@ bool session_row_each(
 		if (statement_column_blob(statement, 0, row.sandbox.bytes, SANDBOX_ID_SIZE))
 			visit(context, &row);
 	}
-	if (failure.code && err)
-		*err = failure;
-	return failure.code == ERROR_NONE;
+	return statement_done(store, statement, err);
 }

@@ -5,18 +5,11 @@
 
 bool starts_count(struct store *store, uint64_t *ret_start, struct error *err)
 {
-	struct error failure = { 0 };
 	sqlite3_stmt *statement = statement_get(store, STATEMENT_STARTS_COUNT,
 		"INSERT INTO starts (id, count) VALUES (1, 1)"
 		" ON CONFLICT (id) DO UPDATE SET count = count + 1 RETURNING count",
 		err);
-	if (!statement)
-		return false;
-	bool is_read = statement_next(store, statement, &failure);
-	if (is_read)
+	if (statement_next(statement))
 		*ret_start = (uint64_t)sqlite3_column_int64(statement, 0);
-	else if (err)
-		*err = failure;
-	sqlite3_reset(statement); /* only then is it written */
-	return is_read;
+	return statement_done(store, statement, err); /* only then is it written */
 }

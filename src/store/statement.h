@@ -1,5 +1,4 @@
-/* For the tables only: prepared statements, their parameters and results, with errors in our words.
- */
+/* For the tables only: prepared statements, their parameters and results, and errors as ours. */
 #ifndef STORE_STATEMENT_H
 #define STORE_STATEMENT_H
 
@@ -50,13 +49,17 @@ struct store {
 	sqlite3_stmt *statements[STATEMENT_COUNT];
 };
 
-/* The statement, reset and without parameters; NULL and err where it cannot be prepared. */
+/* The statement, reset and without parameters; NULL and err where it cannot be prepared. All others
+ * take NULL too: nothing is bound, there is no row, and statement_run and statement_done return
+ * false and leave err as it is. */
 sqlite3_stmt *statement_get(
 	struct store *store, enum statement_name name, const char *sql, struct error *err);
 /* Steps once, for statements without rows, and resets. */
 bool statement_run(struct store *store, sqlite3_stmt *statement, struct error *err);
-/* One more row? False at the end and on failure, which `err` then tells. */
-bool statement_next(struct store *store, sqlite3_stmt *statement, struct error *err);
+/* One more row? False at the end and on failure, which statement_done tells apart. */
+bool statement_next(sqlite3_stmt *statement);
+/* All rows that are wanted are read: resets. False if reading failed. */
+bool statement_done(struct store *store, sqlite3_stmt *statement, struct error *err);
 
 void statement_bind_text(sqlite3_stmt *statement, int place, const char *text);
 void statement_bind_blob(sqlite3_stmt *statement, int place, const void *bytes, size_t size);

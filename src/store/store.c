@@ -163,6 +163,8 @@ sqlite3_stmt *statement_get(
 
 bool statement_run(struct store *store, sqlite3_stmt *statement, struct error *err)
 {
+	if (!statement)
+		return false;
 	int result = sqlite3_step(statement);
 	sqlite3_reset(statement);
 	if (result != SQLITE_DONE && result != SQLITE_ROW)
@@ -170,15 +172,18 @@ bool statement_run(struct store *store, sqlite3_stmt *statement, struct error *e
 	return true;
 }
 
-bool statement_next(struct store *store, sqlite3_stmt *statement, struct error *err)
+bool statement_next(sqlite3_stmt *statement)
 {
-	int result = sqlite3_step(statement);
-	if (result == SQLITE_ROW)
-		return true;
-	sqlite3_reset(statement);
-	if (result != SQLITE_DONE)
-		store_failed(store, "cannot read the database", err);
-	return false;
+	return sqlite3_step(statement) == SQLITE_ROW;
+}
+
+bool statement_done(struct store *store, sqlite3_stmt *statement, struct error *err)
+{
+	if (!statement)
+		return false;
+	if (sqlite3_reset(statement) != SQLITE_OK) /* tells how the last step went */
+		return store_failed(store, "cannot read the database", err);
+	return true;
 }
 
 void statement_bind_text(sqlite3_stmt *statement, int place, const char *text)

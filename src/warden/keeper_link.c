@@ -1,6 +1,6 @@
 /*
- * The keeper's orders: the set-up, templates, a channel to each new api, the end. The keeper is trusted, and
- * its hang-up is the end: the kernel kills the warden with it anyway.
+ * The keeper's orders: the set-up, templates, a channel to each new api, the end. The keeper is
+ * trusted, and its hang-up is the end: the kernel kills the warden with it anyway.
  */
 #include "base/fd.h"
 #include "base/log.h"

@@ -1,9 +1,10 @@
 /*
- * See kernel.h. The kernel says "ready" with its first frame, but is believed only after its posture was
- * read from outside: capabilities, no_new_privs, the filter. The clock: at the limit SIGINT, half a second
- * later again, another half a second later SIGKILL.
+ * See kernel.h. The kernel says "ready" with its first frame, but is believed only after its
+ * posture was read from outside: capabilities, no_new_privs, the filter. The clock: at the limit
+ * SIGINT, half a second later again, another half a second later SIGKILL.
  *
- * Why a kernel ended is told from facts: waitid, the cgroup's counter of memory kills, our own clock.
+ * Why a kernel ended is told from facts: waitid, the cgroup's counter of memory kills, our own
+ * clock.
  */
 #include "warden/kernel.h"
 

@@ -1,8 +1,8 @@
 /*
- * sandglass-warden: exec'd by the keeper's child as root of the nursery's user namespace and pid 1 of its
- * pid namespace, with the keeper's socket as descriptor 3. It leaves the host's tree at once, and then
- * only handles messages and child exits. Its end is the end of all below it, by the kernel's own rule
- * for pid 1.
+ * sandglass-warden: exec'd by the keeper's child as root of the nursery's user namespace and pid 1
+ * of its pid namespace, with the keeper's socket as descriptor 3. It leaves the host's tree at
+ * once, and then only handles messages and child exits. Its end is the end of all below it, by the
+ * kernel's own rule for pid 1.
  */
 #include "base/fd.h"
 #include "base/log.h"

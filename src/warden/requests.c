@@ -1,8 +1,9 @@
 /*
- * The api's orders. One constant table: operation, size, what must hold, handler. Whatever is not in it
- * (unknown operation, other size, descriptors, a request before the greeting, a second greeting) ends
- * the channel; the keeper then starts a new api. A request that is understood and cannot be met is
- * answered with FAILED. The api is taken for compromised: nothing it says is used unchecked.
+ * The api's orders. One constant table: operation, size, what must hold, handler. Whatever is not
+ * in it (unknown operation, other size, descriptors, a request before the greeting, a second
+ * greeting) ends the channel; the keeper then starts a new api. A request that is understood and
+ * cannot be met is answered with FAILED. The api is taken for compromised: nothing it says is used
+ * unchecked.
  */
 #include "base/fd.h"
 #include "base/log.h"

@@ -1,8 +1,8 @@
 /*
  * See sandbox.h.
  *
- * The end: SIGKILL to init takes all processes of its pid namespace along; kernels, whose parent is the
- * warden, are reaped here. The box is removed when both are gone, which can take a moment.
+ * The end: SIGKILL to init takes all processes of its pid namespace along; kernels, whose parent is
+ * the warden, are reaped here. The box is removed when both are gone, which can take a moment.
  */
 #include "warden/sandbox.h"
 

@@ -4,8 +4,8 @@
  *
  *   STARTING --init says ready--> LIVE --release, init's death--> ENDING --all reaped--> gone
  *
- * It is made for a claim, or for nobody yet (pool.h), and then claimed while it is LIVE. Until it is
- * claimed the api knows nothing of it.
+ * It is made for a claim, or for nobody yet (pool.h), and then claimed while it is LIVE. Until it
+ * is claimed the api knows nothing of it.
  */
 #ifndef WARDEN_SANDBOX_H
 #define WARDEN_SANDBOX_H
@@ -63,7 +63,8 @@ struct sandbox_plan {
 bool slice_take(struct warden *warden, uint32_t *ret_slice, struct error *err);
 void slice_give(struct warden *warden, uint32_t slice);
 
-/* Starts one. Where it is claimed CLAIMED or FAILED goes to the api later, else the pool is told. */
+/* Starts one. Where it is claimed CLAIMED or FAILED goes to the api later, else the pool is
+ * told. */
 struct sandbox *sandbox_make(
 	struct warden *warden, const struct sandbox_plan *plan, struct error *err);
 /* Tells the api that its claim is met. */

@@ -1,6 +1,7 @@
 /*
  * A template as the warden knows it: an image attached to the nursery, and its zygote, the warmed
- * process from which its kernels come. How a kernel comes to be is behind template_make_kernel alone.
+ * process from which its kernels come. How a kernel comes to be is behind template_make_kernel
+ * alone.
  */
 #ifndef WARDEN_TEMPLATE_H
 #define WARDEN_TEMPLATE_H
@@ -34,8 +35,8 @@ struct template
 	struct list waiting; /* struct kernel.link: not asked for yet, or not answered yet */
 };
 
-/* Attaches the image (takes the descriptor) and starts the zygote. One of a name that is there takes
- * the other's place once it is warm. */
+/* Attaches the image (takes the descriptor) and starts the zygote. One of a name that is there
+ * takes the other's place once it is warm. */
 bool template_add(struct warden *warden, const struct nursery_template *about, int mount_fd,
 	struct error *err);
 /* All of that name are gone, or go with their last sandbox. */

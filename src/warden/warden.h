@@ -1,10 +1,11 @@
 /*
- * The warden: root of the nursery, pid 1 there, parent of every init, kernel and zygote. It keeps the
- * table of what lives, makes and ends it, and holds the clock. It parses no client's bytes.
+ * The warden: root of the nursery, pid 1 there, parent of every init, kernel and zygote. It keeps
+ * the table of what lives, makes and ends it, and holds the clock. It parses no client's bytes.
  *
- * Files: main.c (birth), keeper_link.c (orders of the keeper), requests.c (orders of the api: the one
- * table), template.c (zygotes), sandbox.c, birth.c (init), claim.c, pool.c (sandboxes that stand ready),
- * kernel.c, standby.c (kernels that do), pause.c, table.c (who is who).
+ * Files: main.c (birth), keeper_link.c (orders of the keeper), requests.c (orders of the api: the
+ * one table), template.c (zygotes), made.c (is it a kernel that the zygote names), sandbox.c,
+ * birth.c (init), claim.c, pool.c (sandboxes that stand ready), kernel.c, standby.c (kernels that
+ * do), pause.c, table.c (who is who).
  */
 #ifndef WARDEN_WARDEN_H
 #define WARDEN_WARDEN_H
@@ -50,8 +51,8 @@ struct warden {
 
 /* Takes a new channel (owned); an old one is closed and its runs interrupted. */
 void warden_set_api(struct warden *warden, int fd);
-/* Sends to the api, if there is one; a channel that is full or broken is given up: the keeper starts
- * a new api, which lists what there is. */
+/* Sends to the api, if there is one; a channel that is full or broken is given up: the keeper
+ * starts a new api, which lists what there is. */
 void warden_send(
 	struct warden *warden, const void *message, size_t size, const int *fds, unsigned fd_count);
 void warden_send_failed(struct warden *warden, uint32_t serial, const struct error *err);

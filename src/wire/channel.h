@@ -41,8 +41,8 @@ enum wire_result {
 /* A connected SEQPACKET pair, CLOEXEC, blocking. */
 bool wire_pair(int ret_ends[2], struct error *err);
 
-/* Sends one packet; fds stay the caller's. With a full socket: false, os_error EAGAIN (the socket is
- * non-blocking or is_wait is false). */
+/* Sends one packet; fds stay the caller's. With a full socket: false, os_error EAGAIN (the socket
+ * is non-blocking or is_wait is false). */
 bool wire_send(int fd, const void *bytes, size_t size, const int *fds, unsigned fd_count,
 	struct error *err);
 

@@ -28,8 +28,9 @@ enum frame_kind {
 	FRAME_DISPLAY = 17, /* {"data": {mime: string}, "id"?: string} */
 	FRAME_RESULT = 18,  /* {"data": {mime: string}}: the value of the last expression */
 	FRAME_ERROR = 19,   /* {"name", "message", "traceback"} */
-	/* {"exit": int, "restarted"?: text}: the last frame of its run. With the text the interpreter that
-	 * the runner drives was replaced, and what cells kept in it is gone; the text says why. */
+	/* {"exit": int, "restarted"?: text}: the last frame of its run. With the text the
+	 * interpreter that the runner drives was replaced, and what cells kept in it is gone; the
+	 * text says why. */
 	FRAME_DONE = 20,
 	FRAME_UPDATE = 21, /* {"data", "id"}: replaces what was displayed under that id */
 	FRAME_CLEAR = 22,  /* {"wait": bool}: drops what was displayed so far */

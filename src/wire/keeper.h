@@ -6,14 +6,15 @@
  *                 Sent at start, and again whenever the warden was started anew: all sandboxes of
  *                 the old one have then ended (`host_failure`).
  * KEEPER_STOP     keeper -> api: finish the answers under way (at most 2 s), then exit with 0.
- * KEEPER_CONFIG   keeper -> api, descriptors: [0] its configuration anew. Templates and keys may be others
- *                 than before; the rest is the same.
+ * KEEPER_CONFIG   keeper -> api, descriptors: [0] its configuration anew. Templates and keys may
+ *                 be others than before; the rest is the same.
  * KEEPER_READY    api -> keeper, once: the first channel is reconciled and HTTP is served.
- * KEEPER_BUILD    api -> keeper, descriptors: [0] what to build, a sealed memfd that the keeper hands on
- *                 unread, [1] the writing end of a pipe for what the builder says. One at a time.
+ * KEEPER_BUILD    api -> keeper, descriptors: [0] what to build, a sealed memfd that the keeper
+ *                 hands on unread, [1] the writing end of a pipe for what the builder says. One
+ *                 at a time.
  * KEEPER_REMOVE   api -> keeper: forget a template that was built so, and remove its files.
- * KEEPER_OUTCOME  keeper -> api, once for each BUILD and REMOVE, with its serial. Of a build that is done
- *                 the template is served: CONFIG came before.
+ * KEEPER_OUTCOME  keeper -> api, once for each BUILD and REMOVE, with its serial. Of a build that
+ *                 is done the template is served: CONFIG came before.
  *
  * A build ends with the api that asked for it.
  *

@@ -1,9 +1,9 @@
 /*
- * Messages between keeper and warden, and the first words of zygotes and inits to the warden. All fixed
- * sizes, over SOCK_SEQPACKET. The keeper sends SETUP, then TEMPLATE and LAYER, then API; the warden
- * answers READY when every zygote is warm or has failed. A TEMPLATE later on, of a new name or a known
- * one, is answered by READY once more; one of a known name takes the place of the other when it is warm. FORGET is not
- * answered.
+ * Messages between keeper and warden, and the first words of zygotes and inits to the warden. All
+ * fixed sizes, over SOCK_SEQPACKET. The keeper sends SETUP, then TEMPLATE and LAYER, then API; the
+ * warden answers READY when every zygote is warm or has failed. A TEMPLATE later on, of a new name
+ * or a known one, is answered by READY once more; one of a known name takes the place of the other
+ * when it is warm. FORGET is not answered.
  */
 #ifndef WIRE_NURSERY_H
 #define WIRE_NURSERY_H
@@ -25,7 +25,7 @@ enum nursery_op {
 	NURSERY_TEMPLATE, /* descriptors: [0] mount of the image */
 	NURSERY_API,      /* descriptors: [0] a fresh channel to a fresh api */
 	NURSERY_STOP,     /* end: kill all sandboxes, remove their groups, exit */
-	NURSERY_FORGET, /* no sandbox starts from that template any more; it goes with its last one */
+	NURSERY_FORGET,   /* no sandbox starts from it any more; it goes with its last one */
 	/* warden -> keeper */
 	NURSERY_READY = 64, /* all templates are warm, or have failed for good */
 };
@@ -62,16 +62,16 @@ struct nursery_name { /* FORGET */
 	char name[TEMPLATE_NAME_SIZE];
 };
 
-/* First packet of an init on its control socket, towards the warden. Descriptors, if it is ready: [0] the
- * root of its files, for mounts_resize. */
+/* First packet of an init on its control socket, towards the warden. Descriptors, if it is ready:
+ * [0] the root of its files, for mounts_resize. */
 struct nursery_init_ready {
 	uint32_t is_ready; /* 0: message says why not; init exits */
 	char message[256];
 	char hint[192];
 };
 
-/* Warden -> zygote: make a kernel, in two packets. First: which control groups to enter, by a file of
- * each. */
+/* Warden -> zygote: make a kernel, in two packets. First: which control groups to enter, by a file
+ * of each. */
 struct nursery_kernel_groups {
 	uint32_t serial;
 	uint32_t reserved;

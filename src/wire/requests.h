@@ -37,9 +37,9 @@ enum warden_op {
 	WARDEN_RESUME = 21,  /* let it go on; answered by RESUMED or FAILED */
 	/* warden -> api */
 	WARDEN_FAILED = 64,
-	WARDEN_CLAIMED,      /* descriptors: [0] init's control socket */
-	WARDEN_SANDBOX_ITEM, /* as CLAIMED, while listing */
-	WARDEN_KERNEL_STARTED, /* descriptors: [0] frames socket, [1] stdout, [2] stderr (read ends) */
+	WARDEN_CLAIMED,        /* descriptors: [0] init's control socket */
+	WARDEN_SANDBOX_ITEM,   /* as CLAIMED, while listing */
+	WARDEN_KERNEL_STARTED, /* descriptors: [0] frames socket, [1], [2] output (read ends) */
 	WARDEN_KERNEL_ITEM,    /* as KERNEL_STARTED, while listing */
 	WARDEN_LIST_END,
 	WARDEN_USAGE_ANSWER,
