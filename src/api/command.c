@@ -249,6 +249,7 @@ static struct command *start(struct sandbox *sandbox, const char *text, size_t s
 		sandbox, limit_ms, owner, state, is_fed ? DESCRIPTORS + 1 : DESCRIPTORS, err);
 	if (!command)
 		return NULL;
+	command->limits.oom_before = sandbox->oom_kills;
 	if (!guest_enter(&command->guest, sandbox, on_sandbox_end, err) ||
 		!ask(command, sandbox, text, size, is_fed, err)) {
 		command_free(command);
@@ -280,13 +281,22 @@ static void let_go(struct command *command)
 	loop_close(&command->streams[0].source);
 	loop_close(&command->streams[1].source);
 	command_input_deinit(&command->input);
+	warden_cancel(&command->limits.usage);
+}
+
+static void tell_ended(struct command *command)
+{
+	command->owner->on_end(command, COMMAND_ENDED);
 }
 
 static void end(struct command *command, enum command_end how)
 {
 	let_go(command);
 	note_ended(command);
-	command->owner->on_end(command, how);
+	if (how == COMMAND_ENDED && command->owner->tells_no_process)
+		command->limits.tells_no_process = command->owner->tells_no_process(command);
+	if (how != COMMAND_ENDED || !command_limits_ask(command, tell_ended))
+		command->owner->on_end(command, how);
 }
 
 void command_free(struct command *command)
@@ -327,6 +337,8 @@ static bool read_once(struct command *command, unsigned which)
 		return false;
 	}
 	command->api->stats.output_bytes[which] += (size_t)n;
+	if (which == 1)
+		command->limits.is_line_open = command->api->frame[n - 1] != '\n';
 	log_take(command->sandbox->log, &command->lines, which, command->api->frame, (size_t)n);
 	if (!command->owner->on_output(command, which, command->api->frame, (size_t)n))
 		pause_reading(command);
@@ -379,6 +391,8 @@ static void watch_again(struct command_stream *stream)
 
 void command_resume(struct command *command)
 {
+	if (command->limits.usage.warden)
+		return; /* it has ended, and its owner hears so soon */
 	command->is_paused = false;
 	for (unsigned i = 0; i < 2; i++)
 		watch_again(&command->streams[i]);

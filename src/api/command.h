@@ -8,6 +8,7 @@
 
 #include "api/call.h"
 #include "api/command_input.h"
+#include "api/command_limits.h"
 #include "api/sandbox.h"
 #include "api/sandbox_log.h"
 #include "wire/inside.h"
@@ -27,6 +28,8 @@ enum command_end {
 struct command_owner {
 	/* False: no room now; the bytes are kept, and reading stops until command_resume. */
 	bool (*on_output)(struct command *command, unsigned stream, const char *bytes, size_t size);
+	/* All output has come, and it has ended: may the limit of processes be behind it? NULL: no. */
+	bool (*tells_no_process)(struct command *command);
 	/* The last call, but for COMMAND_SANDBOX where the owner keeps the command. The owner frees
 	 * it with command_free. */
 	void (*on_end)(struct command *command, enum command_end end);
@@ -54,6 +57,7 @@ struct command {
 	struct command_input input;       /* stdin, where it has one */
 	unsigned descriptors;             /* that are counted for it */
 	struct inside_command_answer result;
+	struct command_limits limits;
 	bool has_result, is_paused;
 	bool is_stopped;    /* its sandbox is paused, and its clock stands still */
 	int64_t stopped_us; /* for how long it has, before now */

@@ -17,8 +17,6 @@
 #define CLIENT_PATIENCE_MS 28000
 #define PADDING_MS 10000
 #define TIMEOUT_EXIT 124
-#define KILLED_EXIT (128 + 9)
-#define USAGE_MS 1000
 
 struct exec {
 	struct call *call;       /* not owned */
@@ -26,15 +24,10 @@ struct exec {
 	struct sandbox *sandbox; /* not owned: good while the command is its guest */
 	struct output streams[2];
 	struct loop_timer padding;
-	struct warden_request
-		usage; /* asked when the command may have hit the memory or processes limit */
-	uint64_t oom_before, memory_limit, memory_peak;
-	bool hit_memory, hit_processes;
 };
 
 static void exec_free(struct exec *exec)
 {
-	warden_cancel(&exec->usage);
 	if (exec->command)
 		command_free(exec->command);
 	loop_timer_stop(&exec->padding);
@@ -59,31 +52,11 @@ static void write_truncated(const struct exec *exec, struct writer *writer)
 	writer_close(writer, '}');
 }
 
-static void describe_memory(const struct exec *exec, char *text, size_t size)
+static void write_memory(const struct command_limits *limits, struct writer *writer)
 {
-	snprintf(text, size,
-		"memory limit reached: the sandbox may use %llu MiB, its peak was %llu MiB",
-		(unsigned long long)(exec->memory_limit >> 20),
-		(unsigned long long)(exec->memory_peak >> 20));
-}
-
-static void write_memory(const struct exec *exec, struct writer *writer)
-{
-	char text[128];
-	describe_memory(exec, text, sizeof(text));
+	char text[COMMAND_LIMITS_TEXT];
+	command_limits_describe_memory(limits, text, sizeof(text));
 	writer_text(writer, "error", text);
-}
-
-/* Who reads a command's output and status only would see no more than "Killed". */
-static void say_memory(struct exec *exec)
-{
-	struct output *output = &exec->streams[1];
-	char text[128];
-	describe_memory(exec, text, sizeof(text));
-	if (output->line.size > 0)
-		output_feed(output, "\n", 1);
-	output_feed(output, text, strlen(text));
-	output_feed(output, "\n", 1);
 }
 
 static void write_files(const struct wire_limits *limits, struct writer *writer)
@@ -105,31 +78,31 @@ static void write_processes(const struct wire_limits *limits, struct writer *wri
 	writer_text(writer, "hint", text);
 }
 
-static void write_names(const bool hit[3], struct exec *exec, struct writer *writer)
+static void write_names(const bool hit[3], struct writer *writer)
 {
 	static const char *const names[] = { "memory", "files", "processes" };
 	writer_open(writer, "limits_hit", '[');
-	for (unsigned i = 0; i < ARRAY_SIZE(names); i++) {
-		if (!hit[i])
-			continue;
-		writer_text(writer, NULL, names[i]);
-		note_limit(exec->sandbox, names[i], "command_id", exec->command->id);
-	}
+	for (unsigned i = 0; i < ARRAY_SIZE(names); i++)
+		if (hit[i])
+			writer_text(writer, NULL, names[i]);
 	writer_close(writer, ']');
 }
 
 static void write_limits(struct exec *exec, bool hit_files, struct writer *writer)
 {
-	const bool hit[] = { exec->hit_memory, hit_files, exec->hit_processes };
-	if (!exec->hit_memory && !hit_files && !exec->hit_processes)
+	const struct command_limits *limits = &exec->command->limits;
+	const bool hit[] = { limits->hit_memory, hit_files, limits->hit_processes };
+	if (!hit[0] && !hit[1] && !hit[2])
 		return;
-	if (exec->hit_memory)
-		write_memory(exec, writer);
+	if (limits->hit_memory)
+		write_memory(limits, writer);
 	if (hit_files)
 		write_files(&exec->sandbox->limits, writer);
-	else if (exec->hit_processes)
+	else if (limits->hit_processes)
 		write_processes(&exec->sandbox->limits, writer);
-	write_names(hit, exec, writer);
+	if (hit_files)
+		note_limit(exec->sandbox, "files", "command_id", exec->command->id);
+	write_names(hit, writer);
 }
 
 static int exit_code(const struct command *command, const struct error *problem)
@@ -184,55 +157,27 @@ static void answer(struct exec *exec, enum command_end end)
 	exec_free(exec);
 }
 
-static bool tells_no_process(const struct exec *exec)
+static bool tells_no_process(struct command *command)
 {
+	struct exec *exec = command->state;
+	for (unsigned i = 0; i < 2; i++)
+		output_finish(&exec->streams[i]);
 	return output_tells(&exec->streams[1], limit_words_no_process);
-}
-
-static void on_usage(
-	struct warden_request *request, struct wire_packet *packet, const struct error *err)
-{
-	struct exec *exec = CONTAINER_OF(request, struct exec, usage);
-	const struct warden_usage *usage = packet ? (const void *)packet->bytes : NULL;
-	if (usage && usage->header.op == WARDEN_USAGE_ANSWER) {
-		exec->hit_memory = usage->oom_kills > exec->oom_before;
-		exec->memory_limit = usage->memory_limit;
-		exec->memory_peak = usage->memory_peak;
-		exec->hit_processes = tells_no_process(exec) &&
-				      usage->pids_refused > exec->sandbox->forks_refused;
-		exec->sandbox->oom_kills = usage->oom_kills;
-		if (exec->hit_memory) {
-			say_memory(exec);
-			note_limit(exec->sandbox, "memory", "command_id", exec->command->id);
-		}
-		exec->sandbox->forks_refused = usage->pids_refused;
-	}
-	answer(exec, COMMAND_ENDED);
-}
-
-/* SIGKILL has many senders, and text is no proof; whether a limit was behind it, its counter knows. */
-static bool ask_for_counters(struct exec *exec)
-{
-	struct command *command = exec->command;
-	struct warden_release message = { .sandbox = exec->sandbox->id };
-	if (command->result.timed_out || command->result.start_error ||
-		command_exit_code(command) == 0 ||
-		(command_exit_code(command) != KILLED_EXIT && !tells_no_process(exec)))
-		return false;
-	return warden_ask(&exec->call->api->warden, &exec->usage, WARDEN_USAGE, &message,
-		sizeof(message), USAGE_MS, on_usage, NULL);
 }
 
 static void on_end(struct command *command, enum command_end end)
 {
 	struct exec *exec = command->state;
-	for (unsigned i = 0; i < 2; i++)
-		output_finish(&exec->streams[i]);
-	if (end != COMMAND_ENDED || !ask_for_counters(exec))
-		answer(exec, end);
+	char text[COMMAND_LIMITS_TEXT + 2];
+	if (command->limits.hit_memory)
+		output_feed(&exec->streams[1], text,
+			command_limits_say_memory(command, text, sizeof(text)));
+	answer(exec, end);
 }
 
-static const struct command_owner owner = { .on_output = on_output, .on_end = on_end };
+static const struct command_owner owner = {
+	.on_output = on_output, .tells_no_process = tells_no_process, .on_end = on_end
+};
 
 static void on_gone(struct call *call)
 {
@@ -263,9 +208,7 @@ static bool start(struct call *call, struct error *err)
 	struct exec *exec = calloc(1, sizeof(*exec));
 	if (!exec)
 		return error_no_memory(err), false;
-	*exec = (struct exec){
-		.call = call, .sandbox = call->sandbox, .oom_before = call->sandbox->oom_kills
-	};
+	*exec = (struct exec){ .call = call, .sandbox = call->sandbox };
 	for (unsigned i = 0; i < 2; i++)
 		output_init(&exec->streams[i]);
 	exec->command = command_start(call->sandbox, text, size, limit_ms, &owner, exec, err);

@@ -82,6 +82,14 @@ static bool on_output(struct command *command, unsigned stream, const char *byte
 	return send_chunk(command->state, stream, bytes, size);
 }
 
+static void say_memory(struct streaming *streaming)
+{
+	char text[COMMAND_LIMITS_TEXT + 2];
+	if (streaming->command->limits.hit_memory)
+		send_chunk(streaming, 1, text,
+			command_limits_say_memory(streaming->command, text, sizeof(text)));
+}
+
 static void send_end(struct streaming *streaming, const struct error *problem)
 {
 	struct writer writer = begin_event(problem->code ? "error" : "exit");
@@ -90,6 +98,7 @@ static void send_end(struct streaming *streaming, const struct error *problem)
 		writer_text(&writer, "code", error_word(problem->code));
 	} else {
 		writer_int(&writer, "exit_code", command_exit_code(streaming->command));
+		command_limits_write(&streaming->command->limits, &writer);
 	}
 	send_event(streaming, &writer);
 }
@@ -110,6 +119,7 @@ static void on_end(struct command *command, enum command_end end)
 	struct error problem;
 	command_problem(command, end, &problem);
 	send_broken_ends(streaming);
+	say_memory(streaming);
 	send_end(streaming, &problem);
 	streaming->command = NULL;
 	command_free(command);

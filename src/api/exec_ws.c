@@ -104,17 +104,26 @@ static void send_broken_ends(struct job *job)
 	}
 }
 
+static void say_memory(struct command *command)
+{
+	char text[COMMAND_LIMITS_TEXT + 2];
+	if (command->limits.hit_memory)
+		on_output(command, 1, text, command_limits_say_memory(command, text, sizeof(text)));
+}
+
 static void on_command_end(struct command *command, enum command_end end)
 {
 	struct job *job = command->state;
 	struct error problem;
 	command_problem(command, end, &problem);
 	send_broken_ends(job);
+	say_memory(command);
 	if (problem.code) {
 		send_error(job->channel, job->id, &problem);
 	} else {
 		struct writer writer = begin_message(job->id);
 		writer_int(&writer, "exit", command_exit_code(command));
+		command_limits_write(&command->limits, &writer);
 		send_message(job->channel, &writer);
 	}
 	job_free(job);

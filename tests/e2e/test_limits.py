@@ -101,6 +101,22 @@ def test_a_command_that_dies_of_the_memory_limit_says_so_to_who_reads_its_output
     assert first == "no line end" and last == answer["error"] and "256 MiB" in last
 
 
+def test_a_streamed_command_that_dies_of_the_memory_limit_says_so_too(boxes):
+    box = boxes(limits={"memory_mb": 256, "files_mb": 32})
+    answer = box.send("POST", "/exec/stream", json={"cmd": "printf open >&2; exec python3 -c 'x = bytearray(1 << 30)'"})
+    told = [json.loads(line[6:]) for line in answer.text.splitlines() if line.startswith("data: ")]
+    text = "".join(one.get("chunk", "") for one in told)
+    assert text.startswith("open\nmemory limit reached: ") and text.endswith(" MiB\n") and "256 MiB" in text
+    assert told[-1] == {"exit_code": 137, "limits_hit": ["memory"]}
+    limits = [one["payload"] for one in box.call("GET", "/events")["events"] if one["type"] == "limit.hit"]
+    assert [one["limit"] for one in limits] == ["memory"]
+
+
+def test_a_streamed_command_that_somebody_kills_blames_no_limit(boxes):
+    answer = boxes().send("POST", "/exec/stream", json={"cmd": "kill -9 $$"})
+    assert answer.text.splitlines()[-2:] == ['data: {"exit_code":137}', ""] and "limit" not in answer.text
+
+
 def test_a_command_killed_for_memory_leaves_the_kernel_alone(boxes):
     box = boxes(limits={"memory_mb": 256, "files_mb": 32})
     kernel = box.kernel()

@@ -439,6 +439,16 @@ def test_many_commands_run_at_once(channel):
         assert got[i][-1] == {"id": i, "exit": i}
 
 
+def test_a_command_that_dies_of_the_memory_limit_says_so(boxes, daemon):
+    box = boxes(limits={"memory_mb": 256, "files_mb": 32})
+    channel = WebSocket(f"{daemon.url}/v1/sandboxes/{box.id}/exec/ws", key=daemon.key)
+    channel.send({"id": 1, "cmd": "exec python3 -c 'x = bytearray(1 << 30)'"})
+    told = channel.receive_json()
+    assert told["stream"] == "stderr" and told["data"].startswith("memory limit reached: ")
+    assert channel.receive_json() == {"id": 1, "exit": 137, "limits_hit": ["memory"]}
+    channel.close()
+
+
 def test_an_id_comes_back_as_it_was_sent(channel):
     for name in ("", "a \"quoted\" ä", -5, 2**53):
         channel.send({"id": name, "cmd": "true"})
