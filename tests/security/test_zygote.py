@@ -19,6 +19,7 @@ import pytest
 from boxes import Box
 from daemon import wait_until
 
+pytestmark = pytest.mark.limit(180)  # a daemon, and then a template that has to get warm, each
 SITE = "usr/local/lib/python3.11/dist-packages"
 REAL = Path(os.environ.get("SANDGLASS_CACHE") or Path.home() / ".cache/sandglass") / "base"
 
@@ -92,7 +93,7 @@ def serve(own_daemon, tmp_path, tree):
         neighbour.kept = neighbour.kernel()
         neighbour.kept.run("kept = 1")
         templates.put_mine(make_code(daemon, neighbour))
-        wait_until(lambda: any("'mine' is warm" in event["message"] for event in daemon.events("zygote.warm")), 60, "the template is warm")
+        wait_until(lambda: any("'mine' is warm" in event["message"] for event in daemon.events("zygote.warm")), 120, "the template is warm")
         return daemon, neighbour
 
     return serve
