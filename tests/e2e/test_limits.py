@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 
 import pytest
@@ -108,7 +109,7 @@ def test_a_streamed_command_that_dies_of_the_memory_limit_says_so_too(boxes):
     text = "".join(one.get("chunk", "") for one in told)
     assert text.startswith("open\nmemory limit reached: ") and text.endswith(" MiB\n") and "256 MiB" in text
     assert told[-1] == {"exit_code": 137, "limits_hit": ["memory"]}
-    limits = [one["payload"] for one in box.call("GET", "/events")["events"] if one["type"] == "limit.hit"]
+    limits = [one["payload"] for one in box.send("GET", "/events").json()["events"] if one["type"] == "limit.hit"]
     assert [one["limit"] for one in limits] == ["memory"]
 
 

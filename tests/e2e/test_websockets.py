@@ -9,6 +9,7 @@ import threading
 import time
 
 import pytest
+from boxes import boxes  # noqa: F401
 from daemon import PATIENCE, wait_until
 from ws import ACCEPT, BINARY, CLOSE, KEY, PING, PONG, TEXT, Refused, WebSocket, frame
 
