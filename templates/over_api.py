@@ -24,8 +24,13 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-import build  # noqa: E402
-from build import BuildError  # noqa: E402
+from builder import BuildError  # noqa: E402
+from builder.cache import cache_folder, point, publish, work_folder  # noqa: E402
+from builder.fetch import Download, write_lock  # noqa: E402
+from builder.files import remove  # noqa: E402
+from builder.image import build  # noqa: E402
+from builder.inputs import Template  # noqa: E402
+from builder.running import Runner, check_host  # noqa: E402
 
 HEAD_LIMIT = 4 << 20
 FILES_LIMIT = 64 << 20
@@ -130,7 +135,7 @@ def project(requirement):
     return canonical(re.match(r"[A-Za-z0-9._-]+", requirement)[0])
 
 
-class Derived(build.Template):
+class Derived(Template):
     """A built-in template, and what the request adds. Its lock lies in the work folder, once it is made."""
 
     def __init__(self, request, contents):
@@ -196,7 +201,7 @@ def put(root, path, content):
 # ---- Building ----
 
 
-class Log(build.Runner):
+class Log(Runner):
     """Says each step in lines of its own, and keeps what the tools say in the work folder."""
 
     def __init__(self, work):
@@ -222,14 +227,14 @@ def resolve(runner, template, work):
     kept = [f"{name}=={pin['version']}" for name, pin in template.pinned().items() if canonical(name) not in named]
     folder = work / "resolved"
     folder.mkdir()
-    download = build.Download(work / "resolving")
+    download = Download(work / "resolving")
     command = download.command(template, *kept, *wanted, version=template.python)
     hint = "see whether the names and versions exist and fit together; only wheels are installed"
     with runner.step(f"fetch {len(wanted)} wanted wheels, with what they need"):
         runner.run(command, "pip", hint)
         download.collect(folder)
     template.lock = work / "wheels.txt"
-    build.write_lock(template, folder)
+    write_lock(template, folder)
     template.fetched = folder
 
 
@@ -247,7 +252,7 @@ def remove_former(cache, name, key):
             entry = description.parent
             is_other = entry.name != key and not entry.is_symlink()
             if is_other and json.loads(description.read_text())["name"] == name:
-                build.remove(entry)
+                remove(entry)
 
 
 def check_room(cache, name):
@@ -259,23 +264,23 @@ def check_room(cache, name):
 
 def build_request(stream):
     request, contents = read_request(stream)
-    cache = build.cache_folder()
-    build.check_host(cache)
+    cache = cache_folder()
+    check_host(cache)
     check_room(cache, request["name"])
     template = Derived(request, contents)
     if sys.version_info[:2] != tuple(map(int, template.python.split("."))):
         # pip decides about conditional dependencies by the Python it runs on.
         raise BuildError(f"python3 of this host is not {template.python}", f"install python{template.python}")
-    with build.work_folder(cache, print) as work:
+    with work_folder(cache, print) as work:
         runner = Log(work)
         runner.say(f"FROM {request['from']}: {template.base}")
         if request["wheels"]:
             resolve(runner, template, work)
-        build.build(template, work, runner)
+        build(template, work, runner)
         check_size(work / "entry", request["size_mb"])
         key = template.key()
-        build.publish(work / "entry", cache / key)
-        build.point(cache, template.name, key)
+        publish(work / "entry", cache / key)
+        point(cache, template.name, key)
         remove_former(cache, template.name, key)
         runner.say(f"built {(cache / key / 'image.erofs').stat().st_size / 1e6:.0f} MB")
 
@@ -292,7 +297,7 @@ def fail(error):
 def main(arguments):
     os.umask(0o022)
     if arguments == ["clear"]:
-        with build.work_folder(build.cache_folder(), print):
+        with work_folder(cache_folder(), print):
             return 0  # taking it removes what was left
     if arguments != ["build"]:
         print(__doc__, file=sys.stderr)

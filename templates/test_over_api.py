@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-import build
 import over_api
+from builder import BuildError
+from builder.inputs import Template
 
 GOOD = {
     "format": 1, "name": "mine", "size_mb": 100, "base": "base", "from": "base",
@@ -45,13 +46,13 @@ def test_a_good_request_is_read_with_its_files():
     ],
 )  # fmt: skip
 def test_a_request_that_is_not_as_the_api_makes_it_is_refused(changes):
-    with pytest.raises(build.BuildError, match="not well formed"):
+    with pytest.raises(BuildError, match="not well formed"):
         over_api.read_request(stream(**changes))
 
 
 @pytest.mark.parametrize("head", [b"", b"{", b"[]\n", b"\xff\n", b"[" * 100000 + b"\n", b"1" * 10 + b"\n"])
 def test_what_is_no_request_is_refused(head):
-    with pytest.raises(build.BuildError, match="not well formed"):
+    with pytest.raises(BuildError, match="not well formed"):
         over_api.read_request(io.BytesIO(head))
 
 
@@ -61,7 +62,7 @@ def derived(**changes):
 
 
 def test_a_derived_template_adds_to_its_base():
-    base = build.Template("base")
+    base = Template("base")
     template = derived(debian=["tree", "bash"])
     assert template.spec["debian"]["packages"] == [*base.spec["debian"]["packages"], "tree"]
     assert template.spec["check"] == base.spec["check"] and template.pinned() == base.pinned()
@@ -70,7 +71,7 @@ def test_a_derived_template_adds_to_its_base():
 
 
 def test_each_input_changes_its_key():
-    keys = {derived().key(), base_key := build.Template("base").key()}
+    keys = {derived().key(), base_key := Template("base").key()}
     for changes in ({"name": "x"}, {"debian": []}, {"wheels": []}, {"env": {}}, {"labels": {}}, {"copy": []}, {"content": b"hullo#!/bin/sh"}):
         keys.add(derived(**changes).key())
     assert len(keys) == 9 and derived().key() == derived().key() != base_key
@@ -90,13 +91,13 @@ def test_no_link_of_the_tree_leads_a_file_out_of_it(tmp_path):
     root.mkdir(), outside.mkdir()
     (outside / "kept").write_text("as it was")
     (root / "opt").symlink_to(outside)
-    with pytest.raises(build.BuildError, match="'/opt/x'"):
+    with pytest.raises(BuildError, match="'/opt/x'"):
         over_api.put(root, "/opt/x", b"1")
     (root / "srv").mkdir()
     (root / "srv/x").symlink_to(outside / "kept")
     over_api.put(root, "/srv/x", b"1")  # the link itself gives way
     (root / "srv/d").mkdir()
-    with pytest.raises(build.BuildError, match="'/srv/d'"):
+    with pytest.raises(BuildError, match="'/srv/d'"):
         over_api.put(root, "/srv/d", b"1")
     assert os.listdir(outside) == ["kept"] and (outside / "kept").read_text() == "as it was"
 
@@ -114,12 +115,12 @@ def test_an_image_beyond_its_size_is_refused(tmp_path):
     with open(tmp_path / "image.erofs", "wb") as image:
         image.truncate((1 << 20) + 1)
     over_api.check_size(tmp_path, 2)
-    with pytest.raises(build.BuildError, match="2 MB, more than the 1"):
+    with pytest.raises(BuildError, match="2 MB, more than the 1"):
         over_api.check_size(tmp_path, 1)
 
 
 def test_the_reason_is_one_line_at_the_end(capsys):
-    assert over_api.fail(build.BuildError("pip failed (exit 1)\n  | no such thing", "look again")) == 1
+    assert over_api.fail(BuildError("pip failed (exit 1)\n  | no such thing", "look again")) == 1
     assert capsys.readouterr().out == "  | no such thing\nerror: pip failed (exit 1) (look again)\n"
 
 
@@ -127,7 +128,7 @@ def test_there_is_room_for_some_templates(tmp_path):
     for number in range(over_api.TEMPLATES_LIMIT):
         (tmp_path / f"t{number}").symlink_to("a" * 24)
     over_api.check_room(tmp_path, "t0")  # in its own place
-    with pytest.raises(build.BuildError, match="16 templates"):
+    with pytest.raises(BuildError, match="16 templates"):
         over_api.check_room(tmp_path, "one-more")
     (tmp_path / "t0").unlink()
     over_api.check_room(tmp_path, "one-more")
