@@ -5,7 +5,6 @@
  */
 #include "api/command.h"
 
-#include "api/fields.h"
 #include "api/inside.h"
 #include "api/sandbox_events.h"
 #include "base/clock.h"
@@ -18,7 +17,6 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
-#define TEXT_LIMIT ((size_t)1 << 20)
 #define DRAIN_MS 50
 #define SLACK_MS 10000 /* init's clock decides; this one is for when it fails */
 #define DESCRIPTORS 3
@@ -29,35 +27,6 @@
 const char *const command_streams[2] = { "stdout", "stderr" };
 
 /* ---- starting ---- */
-
-bool command_read(json_t *order, uint32_t *limit_ms, const char **ret_text, size_t *ret_size,
-	struct error *err)
-{
-	int64_t limit = *limit_ms;
-	*ret_text = NULL;
-	if (!fields_text(order, "cmd", ret_text, ret_size, err))
-		return false;
-	if (!*ret_text || *ret_size == 0)
-		return error_set(err, ERROR_INVALID, "'cmd' is empty");
-	if (*ret_size > TEXT_LIMIT)
-		return error_set(err, ERROR_TOO_LARGE, "'cmd' is larger than 1 MiB");
-	if (memchr(*ret_text, '\0', *ret_size))
-		return error_set(err, ERROR_INVALID, "'cmd' must not hold a NUL");
-	if (!fields_scaled(order, "timeout_seconds", COMMAND_LIMIT_S, 1000, &limit, err))
-		return false;
-	*limit_ms = (uint32_t)limit;
-	return true;
-}
-
-bool command_read_body(struct call *call, uint32_t *limit_ms, json_t **ret_body,
-	const char **ret_text, size_t *ret_size, struct error *err)
-{
-	static const char *const known[] = { "cmd", "timeout_seconds", NULL };
-	size_t size;
-	const char *text = http_request_body(call->request, &size);
-	*ret_body = fields_parse(text, size, known, err);
-	return *ret_body && command_read(*ret_body, limit_ms, ret_text, ret_size, err);
-}
 
 /* The text in a memfd that nobody can change any more; -1 and err. */
 static int seal_text(const char *text, size_t size, struct error *err)

@@ -25,7 +25,7 @@ bool websocket_send(struct websocket *socket, bool is_text, const void *bytes, s
 	json_t *message = json_loadb(bytes, size, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, NULL);
 	assert(is_text && json_is_object(message));
 	assert(json_object_get(message, "error") || json_object_get(message, "exit") ||
-		json_object_get(message, "data"));
+		json_object_get(message, "data") || json_object_get(message, "stdin_taken"));
 	json_decref(message);
 	return true;
 }
@@ -83,12 +83,41 @@ bool auth_is_valid(const struct keys *keys, const uint8_t hash[KEY_HASH_SIZE])
 struct command *command_start(struct sandbox *sandbox, const char *text, size_t size,
 	uint32_t limit_ms, const struct command_owner *owner, void *state, struct error *err)
 {
-	assert(size > 0 && size <= TEXT_LIMIT && !memchr(text, '\0', size));
+	assert(size > 0 && size <= (1 << 20) && !memchr(text, '\0', size));
 	assert(limit_ms > 0 && limit_ms <= COMMAND_LIMIT_S * 1000u);
 	struct command *command = calloc(1, sizeof(*command));
 	*command = (struct command){ .owner = owner, .state = state };
 	commands++;
 	return command;
+}
+
+struct command *command_start_fed(struct sandbox *sandbox, const char *text, size_t size,
+	uint32_t limit_ms, const struct command_owner *owner, void *state, struct error *err)
+{
+	return command_start(sandbox, text, size, limit_ms, owner, state, err);
+}
+
+/* Nobody reads: what has come waits until it is too much. */
+bool command_input_add(struct command_input *input, const char *bytes, size_t size)
+{
+	if (input->is_ended || size > COMMAND_INPUT_LIMIT - input->waiting.size)
+		return false;
+	input->waiting.size += size;
+	return true;
+}
+
+void command_input_end(struct command_input *input)
+{
+	input->is_ended = true;
+}
+
+size_t command_limits_say_memory(const struct command *command, char *text, size_t size)
+{
+	return 0;
+}
+
+void command_limits_write(const struct command_limits *limits, struct writer *writer)
+{
 }
 
 void command_free(struct command *command)
@@ -132,6 +161,8 @@ static void end_oldest(void)
 		return;
 	struct command *command = LIST_FIRST(&channel->jobs, struct job, link)->command;
 	command->owner->on_output(command, 0, "out\xc3", 4);
+	if (command->input.waiting.size > 0)
+		command->owner->on_taken(command, command->input.waiting.size);
 	command->owner->on_end(command, COMMAND_ENDED);
 }
 
