@@ -15,6 +15,8 @@ static unsigned commands;
 
 /* ---- what is around it ---- */
 
+const char *const command_streams[2] = { "stdout", "stderr" };
+
 void *websocket_state(const struct websocket *socket)
 {
 	return channel;
