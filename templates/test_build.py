@@ -1,7 +1,9 @@
 """The builder's decisions: no network, no root, no image."""
 
+import contextlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -408,6 +410,16 @@ def test_pip_of_the_host_runs_as_nobody_in_a_folder_of_its_own(download, templat
     assert "--net" not in words and f"--reuid={running.DOWNLOADER}" in words and "--bounding-set=-all" in words and "--no-new-privs" in words
     assert "PIP_CONFIG_FILE=/media/download/pip.conf" in before and (download.folder / "pip.conf").read_text() == "[global]\n"
     assert "--dest /media/download/wheels" in pip and pip.endswith(" six")
+
+
+@needs_root
+def test_a_python_that_only_root_can_reach_does_not_run_pip(tmp_path, monkeypatch):
+    python = tmp_path / "closed/python3"
+    python.parent.mkdir(0o700)
+    shutil.copy("/bin/echo", python)  # says something and ends well, for whoever can run it
+    monkeypatch.setattr(sys, "executable", str(python))
+    with contextlib.suppress(BuildError):  # where no other Python has a pip
+        assert str(python) not in fetch.find_pip()
 
 
 def test_an_archive_that_unpacks_to_any_size_ends_pip(templates):

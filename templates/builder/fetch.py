@@ -26,7 +26,8 @@ def find_pip(version=None):
 
     show = "import sys, pip; print('%d.%d' % sys.version_info[:2])"
     for python in (sys.executable, "/usr/bin/python3", "/usr/local/bin/python3"):
-        probe = subprocess.run([*AS_DOWNLOADER, python, "-c", show], capture_output=True, text=True, cwd="/")
+        # By way of env, as pip is run: setpriv itself still has the power to go through a closed folder.
+        probe = subprocess.run([*AS_DOWNLOADER, "/usr/bin/env", python, "-c", show], capture_output=True, text=True, cwd="/")
         if probe.returncode == 0 and probe.stdout.strip() in (version or probe.stdout.strip(),):
             return [python, "-m", "pip"]
     which = f"Python {version}" if version else "Python"
