@@ -30,7 +30,7 @@
 #include <sys/wait.h>
 
 #define SOCKET 3
-/* In Node, where runner.js has the same numbers. */
+/* In Node, where runner.js and interrupts.js have the same numbers. */
 #define NODE_ASK 4
 #define NODE_WAKE 5
 #define NODE_OUT 6

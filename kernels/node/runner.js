@@ -7,7 +7,7 @@
  * Between cells the event loop runs on: timers, servers and promises live. The socket is read by a thread of libuv's
  * pool meanwhile.
  *
- * Interrupts. A second thread (a Worker, the end of this file) waits for them and tells the main thread. A cell that
+ * Interrupts. A second thread (a Worker, interrupts.js) waits for them and tells the main thread. A cell that
  * only waits is ended, with the timers that were made while it ran. If there is no answer, the main thread computes,
  * or was given no processor. So it is asked, by the inspector, which can call a function on top of running code:
  * judge() looks at the stack, and where there is code of the user's it stays right there until the second thread has
@@ -15,22 +15,17 @@
  * reactions of promises are dropped by it, so no promise of our own is used.
  */
 const fs = require('fs');
-const { Worker, isMainThread, parentPort, workerData } = require('worker_threads');
+const { Worker } = require('worker_threads');
 const inspector = require('inspector');
+const { ACKNOWLEDGED, ASKED, HELD, NEWS, JUDGED, IS_USER, GO, NEVER, JUDGE, JUDGE_PLACE, WATCHER } = require('./interrupts.js');
 
 /* A cell may declare names like these, and would be heard here too. */
 const { Array, ArrayBuffer, Atomics, Buffer, Date, Error, Int32Array, JSON, Map, Number, Object, Promise, SharedArrayBuffer,
 	String, Symbol, console, process, setImmediate } = globalThis;
 
-const SOCKET = 3, ASK = 4, WAKE = 5, OUT = 6, ERR = 7;
-/* Places in the array that the threads share: numbers of interrupts, of questions to judge(). */
-const ACKNOWLEDGED = 0, ASKED = 1, HELD = 2, NEWS = 3, JUDGED = 4, IS_USER = 5, GO = 6, NEVER = 7;
-const JUDGE = '__sandglassJudge', JUDGE_PLACE = 'sandglass-judge';
+const SOCKET = 3, ASK = 4, OUT = 6, ERR = 7;
 
-if (isMainThread)
-	main();
-else
-	watch();
+main();
 
 function main() {
 	const Module = require('module');
@@ -607,53 +602,9 @@ function main() {
 		send(0, READY, { language: 'node', version: process.versions.node });
 		listen();
 		delete process.env.UV_THREADPOOL_SIZE;
-		const worker = new Worker(__filename, { workerData: shared, execArgv: [] });
+		const worker = new Worker(WATCHER, { workerData: shared, execArgv: [] });
 		worker.on('message', onInterrupt); /* and it keeps the loop going while a cell waits for nothing */
 	}
 
 	start();
-}
-
-/** The second thread: waits for interrupts. */
-function watch() {
-	const shared = workerData;
-	const session = new inspector.Session();
-	const byte = Buffer.alloc(1);
-	const PATIENCE_MS = 30, LIMIT_MS = 5000;
-	let question = 0;
-
-	function ask() {
-		const expression = `${JUDGE}(${++question})\n//# sourceURL=${JUDGE_PLACE}`;
-		session.post('Runtime.evaluate', { expression, silent: true });
-	}
-
-	function pass() {
-		const number = Atomics.add(shared, ASKED, 1) + 1;
-		if (Atomics.load(shared, JUDGED) === question) /* an answer that came too late for an earlier one */
-			Atomics.store(shared, GO, question);
-		parentPort.postMessage(number);
-		for (const end = Date.now() + LIMIT_MS; Date.now() < end;) {
-			const news = Atomics.load(shared, NEWS);
-			if (Atomics.load(shared, ACKNOWLEDGED) === number)
-				return;
-			if (Atomics.load(shared, GO) !== question && Atomics.load(shared, JUDGED) === question) {
-				if (Atomics.load(shared, IS_USER))
-					session.post('Runtime.terminateExecution');
-				Atomics.store(shared, GO, question);
-				Atomics.notify(shared, GO);
-			}
-			if (Atomics.wait(shared, NEWS, news, PATIENCE_MS) === 'timed-out' && Atomics.load(shared, GO) === question)
-				ask();
-		}
-	}
-
-	function next() {
-		if (fs.readSync(WAKE, byte, 0, 1, null) === 0)
-			return;
-		pass();
-		setImmediate(next); /* what the session has answered is taken in between */
-	}
-
-	session.connectToMainThread();
-	next();
 }
