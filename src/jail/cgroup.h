@@ -100,7 +100,7 @@ void cgroup_boxes_clear(const struct cgroup_tree *tree);
 /* Makes one, or gives one that is there other limits of memory and processes. */
 bool cgroup_side_make(const struct cgroup_tree *tree, const char *group,
 	const struct cgroup_limits *limits, struct error *err);
-/* Kills what is in it now. What forks at that moment is met by the next call. */
+/* Kills what is in it now, in whichever hierarchy; also of a box. What forks at that moment is met by the next call. */
 void cgroup_side_kill(const struct cgroup_tree *tree, const char *group);
 /* True when it is gone; false while processes are still in it. */
 bool cgroup_side_remove(const struct cgroup_tree *tree, const char *group);

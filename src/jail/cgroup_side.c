@@ -49,12 +49,11 @@ bool cgroup_side_make(const struct cgroup_tree *tree, const char *group,
 	return write_limits(tree, group, limits, err);
 }
 
-void cgroup_side_kill(const struct cgroup_tree *tree, const char *group)
+static void kill_all_in(int dir_fd, const char *group)
 {
 	char path[128];
 	snprintf(path, sizeof(path), "%s/cgroup.procs", group);
-	cleanup_free char *text = fd_read_file(
-		tree->dirs[tree->is_v2 ? 0 : CGROUP_PIDS], path, PROCS_BYTES, NULL, NULL);
+	cleanup_free char *text = fd_read_file(dir_fd, path, PROCS_BYTES, NULL, NULL);
 	char *end = text;
 	for (char *at = text; at && *at; at = end + 1) {
 		long pid = strtol(at, &end, 10);
@@ -62,6 +61,14 @@ void cgroup_side_kill(const struct cgroup_tree *tree, const char *group)
 			break;
 		kill((pid_t)pid, SIGKILL);
 	}
+}
+
+/* On version 1 a process may have entered the group in some hierarchies only. */
+void cgroup_side_kill(const struct cgroup_tree *tree, const char *group)
+{
+	for (unsigned i = 0; i < CGROUP_HIERARCHIES; i++)
+		if (tree->dirs[i] >= 0)
+			kill_all_in(tree->dirs[i], group);
 }
 
 bool cgroup_side_remove(const struct cgroup_tree *tree, const char *group)

@@ -28,6 +28,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #define LOW32 0xffffffffu
@@ -291,6 +292,25 @@ static void refuse_options_listed(void)
 				"setsockopt");
 }
 
+/* The warden has a zygote's effective uid for moments (process_act_as), and that is who may set how a
+ * process is scheduled; what was lowered it could not raise again. It is 1 to its zygotes. In a
+ * sandbox 1 is init, which user code may not touch either. */
+static void refuse_slowing_the_warden(void)
+{
+	static const char *const of_a_process[] = { "sched_setscheduler", "sched_setparam",
+		"sched_setattr", "sched_setaffinity" };
+	const struct scmp_arg_cmp is_process[] = { SCMP_A0(SCMP_CMP_MASKED_EQ, LOW32, PRIO_PROCESS),
+		SCMP_A0(SCMP_CMP_MASKED_EQ, LOW32, 1 /* IOPRIO_WHO_PROCESS */) };
+	static const char *const of_some[] = { "setpriority", "ioprio_set" };
+	for (size_t i = 0; i < ARRAY_SIZE(of_a_process); i++)
+		rule(SCMP_ACT_ERRNO(EPERM), of_a_process[i], SCMP_A0(SCMP_CMP_MASKED_EQ, LOW32, 1));
+	for (size_t i = 0; i < ARRAY_SIZE(of_some); i++)
+		check(seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM),
+			      seccomp_syscall_resolve_name(of_some[i]), 2, is_process[i],
+			      SCMP_A1(SCMP_CMP_MASKED_EQ, LOW32, 1)),
+			of_some[i]);
+}
+
 /* The second filter: what must not pass with certain arguments. It is installed after the first, so
  * that its errno is the one a caller sees where both refuse. */
 static void build_refusals(void)
@@ -309,7 +329,9 @@ static void build_refusals(void)
 			SCMP_CMP(flagged[i].argument, SCMP_CMP_MASKED_EQ, 1 /* OOB */, 1));
 	rule(SCMP_ACT_ERRNO(EPERM), "seccomp", SCMP_A1(SCMP_CMP_MASKED_EQ, 8 /* LISTENER */, 8));
 	refuse_bits("clone", NEW_NAMESPACES | CLONE_PTRACE);
-	if (!is_for_zygotes)
+	if (is_for_zygotes)
+		refuse_slowing_the_warden();
+	else
 		refuse_bits("clone", CLONE_PARENT);
 	refuse_bits("unshare", NEW_NAMESPACES | NEW_TIME);
 	refuse_options_listed();

@@ -20,10 +20,8 @@ static void handle_setup(struct warden *warden, struct wire_packet *packet)
 	warden->cgroups.is_v2 = warden->setup.is_cgroup_v2;
 	for (unsigned i = 0; i < CGROUP_HIERARCHIES; i++)
 		warden->cgroups.dirs[i] = wire_packet_take(packet, 1 + i);
-	warden->slice_count =
-		IDS_SLICES; /* more than places: those of the pool and of the ending */
-	warden->slices = calloc(warden->slice_count / 8 + 1, 1);
-	warden->is_set_up = warden->slices && warden->init_program >= 0;
+	/* More than places: those of the pool and of the ending, and what templates hold back. */
+	warden->is_set_up = slices_init(&warden->slices, IDS_SLICES) && warden->init_program >= 0;
 	cgroup_boxes_clear(&warden->cgroups);
 }
 

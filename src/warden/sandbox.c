@@ -25,29 +25,8 @@
 #define START_LIMIT_MS 25000
 #define REMOVAL_RETRY_MS 3
 #define REMOVAL_TRIES 2000
+#define TRIES_IN_PEACE 20
 #define PIDFD_SIGNAL(pidfd, number) syscall(SYS_pidfd_send_signal, pidfd, number, NULL, 0)
-
-/* ---- numbers ---- */
-
-bool slice_take(struct warden *warden, uint32_t *ret_slice, struct error *err)
-{
-	for (uint32_t i = 0; i < warden->slice_count; i++) {
-		uint32_t slice = 1 + (warden->next_slice + i) % warden->slice_count;
-		if (warden->slices[slice / 8] & (1u << slice % 8))
-			continue;
-		warden->slices[slice / 8] |= (uint8_t)(1u << slice % 8);
-		warden->next_slice = slice; /* not the one just freed: late writes meet nobody */
-		*ret_slice = slice;
-		return true;
-	}
-	return error_set(
-		err, ERROR_HOST_FULL, "all %u ranges of ids are taken", warden->slice_count);
-}
-
-void slice_give(struct warden *warden, uint32_t slice)
-{
-	warden->slices[slice / 8] &= (uint8_t) ~(1u << slice % 8);
-}
 
 /* ---- the end ---- */
 
@@ -83,7 +62,7 @@ static struct sandbox *sandbox_free(struct sandbox *sandbox)
 	fd_close(&sandbox->files_fd);
 	fd_close(&sandbox->init_pidfd);
 	if (sandbox->slice)
-		slice_give(sandbox->warden, sandbox->slice);
+		slice_give(&sandbox->warden->slices, &sandbox->template->slices, sandbox->slice);
 	if (sandbox->template)
 		template_unuse(sandbox->template);
 	if (sandbox->is_claimed && !list_is_empty(&sandbox->link)) {
@@ -111,6 +90,17 @@ static void on_remove_again(struct loop_timer *timer)
 	try_to_remove(CONTAINER_OF(timer, struct sandbox, timer));
 }
 
+/* All that its init took along has ended. What still is there was never in its pid namespace: a process
+ * of the template's zygote, which can enter the groups of its sandboxes. */
+static void end_strangers(const struct sandbox *sandbox)
+{
+	char group[sizeof(sandbox->box) + 16];
+	snprintf(group, sizeof(group), "box/%s/work", sandbox->box);
+	cgroup_side_kill(&sandbox->warden->cgroups, group);
+	snprintf(group, sizeof(group), "box/%s", sandbox->box);
+	cgroup_side_kill(&sandbox->warden->cgroups, group);
+}
+
 /* The last act; frees the sandbox when nothing is left of it. */
 static void try_to_remove(struct sandbox *sandbox)
 {
@@ -118,6 +108,8 @@ static void try_to_remove(struct sandbox *sandbox)
 	if (sandbox->init_pid || has_kernels(sandbox))
 		return;
 	if (!cgroup_box_remove(&warden->cgroups, sandbox->box)) {
+		if (sandbox->removal_tries >= TRIES_IN_PEACE)
+			end_strangers(sandbox);
 		if (sandbox->removal_tries++ < REMOVAL_TRIES) {
 			loop_timer_start(
 				&warden->loop, &sandbox->timer, REMOVAL_RETRY_MS, on_remove_again);
@@ -125,6 +117,7 @@ static void try_to_remove(struct sandbox *sandbox)
 		}
 		log_write(
 			LOG_ERROR, "sandbox.cgroup", sandbox->name, "its cgroup cannot be removed");
+		sandbox->slice = 0; /* who is in it may have its ids: they stay taken */
 	}
 	if (sandbox->is_claimed) {
 		log_write(LOG_INFO, "sandbox.ended", sandbox->name, "gone: %s",
@@ -270,7 +263,7 @@ struct sandbox *sandbox_make(
 	CLEANUP(sandbox_free) struct sandbox *sandbox = sandbox_new(warden, plan);
 	if (!sandbox)
 		return error_no_memory(err), NULL;
-	if (!slice_take(warden, &sandbox->slice, err))
+	if (!slice_take(&warden->slices, &plan->template->slices, &sandbox->slice, err))
 		return NULL;
 	bool is_born = birth_give(sandbox, err) && fd_set_nonblocking(sandbox->control_fd, true) &&
 		       loop_watch(&warden->loop, &sandbox->control, sandbox->control_fd, EPOLLIN,

@@ -59,10 +59,6 @@ struct sandbox_plan {
 	uint32_t claim_serial;
 };
 
-/* Ids for a sandbox or a template's zygote; not those that were just given back. */
-bool slice_take(struct warden *warden, uint32_t *ret_slice, struct error *err);
-void slice_give(struct warden *warden, uint32_t slice);
-
 /* Starts one. Where it is claimed CLAIMED or FAILED goes to the api later, else the pool is
  * told. */
 struct sandbox *sandbox_make(

@@ -176,7 +176,7 @@ static void on_bury(struct loop_timer *timer)
 		return;
 	}
 	if (template->removal_tries < REMOVAL_TRIES)
-		slice_give(template->warden, template->slice);
+		slices_let_go(&template->warden->slices, &template->slices);
 	free(template);
 }
 
@@ -388,17 +388,17 @@ static struct template *make(
 		return NULL;
 	}
 	struct template *template = calloc(1, sizeof(*template));
-	uint32_t slice;
+	struct slice_holder slices;
 	if (!template)
 		return error_no_memory(err);
-	if (!slice_take(warden, &slice, err)) {
+	if (!slice_hold(&warden->slices, &slices, err)) {
 		free(template);
 		return NULL;
 	}
 	*template = (struct template){
-		.warden = warden, .about = *about, .slice = slice, .zygote_fd = -1
+		.warden = warden, .about = *about, .slices = slices, .zygote_fd = -1
 	};
-	snprintf(template->group, sizeof(template->group), "zygote/%u", slice);
+	snprintf(template->group, sizeof(template->group), "zygote/%u", slices.own);
 	snprintf(template->place, sizeof(template->place), "%s.%u", about->name,
 		++warden->last_place);
 	list_init(&template->waiting);
@@ -414,7 +414,7 @@ bool template_add(struct warden *warden, const struct nursery_template *about, i
 	close(mount_fd);
 	if (!is_attached) {
 		if (template)
-			slice_give(warden, template->slice);
+			slices_let_go(&warden->slices, &template->slices);
 		free(template);
 		return false;
 	}

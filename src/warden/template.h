@@ -19,12 +19,12 @@ struct template
 	char place[TEMPLATE_NAME_SIZE + 12]; /* the folder of its image below /t */
 	unsigned sandboxes;                  /* that started from it */
 	struct list pool;                    /* struct sandbox.pool_link: unclaimed ones */
-	bool is_replaced;  /* by a newer one of its name: goes with its last sandbox */
-	bool is_forgotten; /* replaced by nothing: no sandbox starts from it any more */
-	uint32_t slice;    /* of ids: its zygote has one */
-	char group[24];    /* control group of the zygote */
-	pid_t zygote_pid;  /* 0: none running */
-	int zygote_fd;     /* owned; -1 */
+	bool is_replaced;           /* by a newer one of its name: goes with its last sandbox */
+	bool is_forgotten;          /* replaced by nothing: no sandbox starts from it any more */
+	struct slice_holder slices; /* of ids: its zygote's own, and its sandboxes' */
+	char group[24];             /* control group of the zygote */
+	pid_t zygote_pid;           /* 0: none running */
+	int zygote_fd;              /* owned; -1 */
 	struct loop_source source;
 	struct loop_timer timer; /* warming takes too long; start again; gone: remove the group */
 	bool is_warm;
@@ -49,7 +49,7 @@ void template_unuse(struct template *template);
 /* Of its zygote, as the nursery has it; owner of the user namespaces of its sandboxes. */
 static inline uid_t template_uid(const struct template *template)
 {
-	return template->slice * IDS_SLICE_SIZE + IDS_SLICE_ZYGOTE;
+	return template->slices.own * IDS_SLICE_SIZE + IDS_SLICE_ZYGOTE;
 }
 /* Cores of a share, rounded up: what a kernel tells its code. */
 static inline uint32_t template_cores(const struct wire_limits *limits)

@@ -5,7 +5,7 @@
  * Files: main.c (birth), keeper_link.c (orders of the keeper), requests.c (orders of the api: the
  * one table), template.c (zygotes), made.c (is it a kernel that the zygote names), sandbox.c,
  * birth.c (init), claim.c, pool.c (sandboxes that stand ready), kernel.c, standby.c (kernels that
- * do), pause.c, table.c (who is who).
+ * do), pause.c, slices.c (ids), table.c (who is who).
  */
 #ifndef WARDEN_WARDEN_H
 #define WARDEN_WARDEN_H
@@ -13,6 +13,7 @@
 #include "base/list.h"
 #include "jail/cgroup.h"
 #include "loop/loop.h"
+#include "warden/slices.h"
 #include "warden/table.h"
 #include "wire/nursery.h"
 #include "wire/requests.h"
@@ -39,8 +40,7 @@ struct warden {
 	bool is_pool_urgent;          /* one was begun that late: its kernels follow at once */
 	unsigned pool_failures;       /* in a row */
 	bool is_pool_filling;         /* something was made since it was full */
-	uint32_t slice_count, next_slice;
-	uint8_t *slices; /* owned bitmap of slice_count + 1; slice 0 is never given */
+	struct slices slices;         /* of ids */
 	struct loop_source keeper, signals, api;
 	bool is_greeted; /* the api said hello */
 	bool is_ready_told;

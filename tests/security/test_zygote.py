@@ -43,6 +43,8 @@ REFUSED = {
         "mount", "umount", "pivot_root", "chroot", "open_tree", "fsopen", "mount_setattr", "unshare user", "unshare mount",
         "clone user", "ptrace", "process_vm_readv", "bpf", "perf_event_open", "init_module", "sethostname", "reboot",
         "capset", "securebits", "ambient", "setuid 0", "setresuid 1",
+        "policy of the warden", "parameters of the warden", "attributes of the warden", "affinity of the warden",
+        "priority of the warden", "io priority of the warden",
     ),
     "ENOSYS": ("setns of one", "clone3", "userfaultfd", "io_uring_setup", "keyctl", "named keyring", "add_key"),
     "EAFNOSUPPORT": ("packet socket",),
@@ -166,4 +168,57 @@ def test_what_a_template_starts_while_it_warms_ends_with_its_zygote(serve):
     parked = next(pid for pid in left if len(host.descriptors(pid)) == 4 and host.status(pid)["PPid"] == str(daemon.process("warden").pid))
     os.kill(parked, signal.SIGKILL)
     wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in left), 10, "all of it is gone")
+    assert neighbour.kept.value("print(kept)") == 1
+
+
+STAYS = r"""
+import ctypes, os, socket, struct, sys, time, types
+
+libc = ctypes.CDLL(None, use_errno=True)
+
+
+def stay(groups, sandbox, told):
+    for group in groups:
+        os.write(group, b"0")
+    joined = libc.setns(sandbox, 0x7E020000)
+    os.setresuid(1000, 1000, 1000)
+    os.write(told, b"in" if joined == 0 else b"out")
+    time.sleep(1000)
+    os._exit(0)
+
+
+def park(fd):
+    control = socket.socket(fileno=fd)
+    control.send(struct.pack("<IiiI", 0, 0, 0, 0))
+    while True:
+        groups = socket.recv_fds(control, 4096, 16)[1]
+        data, others, _, _ = socket.recv_fds(control, 4096, 16)
+        hear, told = os.pipe()
+        if os.fork() == 0:
+            stay(groups, others[0], told)
+        error = 12 if os.read(hear, 16) == b"in" else 5
+        control.send(struct.pack("<IiiI", struct.unpack("<I", data[:4])[0], 0, error, 0))
+
+
+module = sys.modules["_sandglass"] = types.ModuleType("_sandglass")
+module.park, module.flush_stdio = park, lambda: None
+"""
+
+
+def strangers(sandbox: str) -> list[int]:
+    """Processes in the control groups of a sandbox that are not in its pid namespace, but in the nursery's."""
+    return [pid for pid in host.process_ids(sandbox) if len(host.status(pid)["NSpid"].split()) == 2]
+
+
+def test_what_a_zygote_leaves_in_a_sandbox_ends_with_the_sandbox(serve):
+    daemon, neighbour = serve(lambda *_: STAYS)
+    mine = Box(daemon, template="mine")
+    answer = mine.send("POST", "/repl/sessions", json={"language": "python"})
+    assert answer.status_code >= 500, answer.text
+    left = strangers(mine.id)
+    assert len(left) >= 1 and host.status(left[0])["Uid"] != host.status(zygotes(daemon).popitem()[1][0])["Uid"]
+    assert mine.send("DELETE").status_code == 204
+    wait_until(lambda: all(host.status(pid)["State"].startswith("Z") for pid in left), 10, "it has ended")  # nobody waits for it
+    wait_until(lambda: [event for event in daemon.events("sandbox.ended") if event["sandbox"] == mine.id], 10, "nothing is left of the sandbox")
+    assert not daemon.events("sandbox.cgroup")
     assert neighbour.kept.value("print(kept)") == 1
