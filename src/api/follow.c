@@ -9,6 +9,7 @@
  */
 #include "api/follow.h"
 
+#include "api/auth.h"
 #include "api/sse.h"
 
 #include <string.h>
@@ -154,13 +155,18 @@ static bool is_half_gone(const struct follower *follower)
 	return !record || record->number != follower->slicing;
 }
 
+static bool may_follow(const struct follower *follower)
+{
+	return !follower->key || auth_is_valid(&follower->call->api->keys, follower->key);
+}
+
 /* May end with the follower over. */
 static void pump(struct follower *follower)
 {
 	bool has_room = true;
 	uint64_t place = follower->place;
-	if (is_half_gone(follower))
-		return leave(follower, true);
+	if (is_half_gone(follower) || !may_follow(follower))
+		return leave(follower, follower->slicing);
 	while (has_room && follow_lag(follower) > 0)
 		has_room = send_batch(follower);
 	if (follower->on_moved && follower->place != place)
@@ -198,6 +204,8 @@ static void on_gone(struct call *call)
 static void on_beat(struct loop_timer *timer)
 {
 	struct follower *follower = CONTAINER_OF(timer, struct follower, beat);
+	if (!may_follow(follower))
+		return leave(follower, follower->slicing);
 	sse_beat(follower->call);
 	loop_timer_start(&follower->call->api->loop, timer, SSE_BEAT_MS, on_beat);
 }

@@ -43,6 +43,7 @@ struct follower {
 	follow_event on_over;  /* at the end, or when the client is gone: the last call */
 	bool is_gone;          /* the latter */
 	void *context;
+	const uint8_t *key; /* a hash, not owned: ends when that is not valid; NULL: does not */
 };
 
 /* Begins the answer with `preface` (events or a comment) and goes on by itself. False and err:

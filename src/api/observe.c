@@ -211,15 +211,31 @@ static void answer_events(struct call *call, const struct journal *events, uint6
 	answer_json(call, 200, &writer);
 }
 
+/* The hash of the key that is asked with; it lives as long as the call. */
+static const uint8_t *keep_key(struct call *call, struct error *err)
+{
+	const struct key_row *key = auth_key(&call->api->keys, call->request, true, err);
+	uint8_t *hash = key ? http_request_alloc(call->request, sizeof(key->hash)) : NULL;
+	if (hash)
+		return memcpy(hash, key->hash, sizeof(key->hash));
+	return key ? error_no_memory(err) : NULL;
+}
+
+/* What happens in a sandbox ends with it; what happens in all never does, so that needs a key all the
+ * time. */
 static bool follow_events(
 	struct call *call, struct journal *events, uint64_t since, struct error *err)
 {
 	const struct record *first = journal_after(events, since);
-	struct follower *follower =
-		follow_start(call, events, &event_style, ": following\n\n", err);
-	if (follower)
-		follow_begin(follower, first ? first->place : events->end_place, FOLLOW_ALL);
-	return follower;
+	const uint8_t *key = call->sandbox ? NULL : keep_key(call, err);
+	struct follower *follower = NULL;
+	if (key || call->sandbox)
+		follower = follow_start(call, events, &event_style, ": following\n\n", err);
+	if (!follower)
+		return false;
+	follower->key = key;
+	follow_begin(follower, first ? first->place : events->end_place, FOLLOW_ALL);
+	return true;
 }
 
 static void tell(struct call *call, struct journal *events)

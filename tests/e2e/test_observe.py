@@ -408,6 +408,20 @@ def test_the_events_of_all_sandboxes_are_followed_in_one_stream(own_daemon, boxe
     assert recovered["type"] == "sandbox.recovered" and recovered["id"] > told[-1]["id"]
 
 
+def test_who_follows_all_sandboxes_is_left_when_the_key_is_revoked(daemon, boxes):  # noqa: F811
+    def ask(method, path, key=daemon.key, **options):
+        return requests.request(method, f"{daemon.url}/v1{path}", headers={"Authorization": f"Bearer {key}"}, timeout=30, **options)
+
+    token = ask("POST", "/me/tokens", json={"label": "follower"}).json()
+    with ask("GET", "/events", token["token"], params={"follow": "true", "tail": 1}, stream=True) as answer:
+        lines = answer.iter_lines()
+        assert next(lines) == b": following"
+        assert ask("DELETE", f"/me/tokens/{token['prefix']}").status_code == 204
+        later = boxes(template="base")
+        assert later.id not in b"".join(lines).decode()  # and it is over
+    assert later.id in ask("GET", "/events").text
+
+
 @pytest.mark.limit(120)
 def test_who_comes_back_after_crashes_sees_nothing_twice_and_misses_nothing_that_is_kept(own_daemon, boxes):  # noqa: F811
     """Places of a log go on over a crash of the api, however little or much was printed before it."""
