@@ -186,6 +186,10 @@ static char *read_input(json_t *order, size_t *ret_size, struct error *err)
 		!fields_text(order, "stdin_base64", &encoded, &encoded_size, err))
 		return NULL;
 	*ret_size = encoded ? BASE64_DECODE_LENGTH(encoded_size) : size;
+	if (encoded && json_object_get(order, "stdin"))
+		return error_set(
+			       err, ERROR_INVALID, "'stdin' and 'stdin_base64' exclude each other"),
+		       NULL;
 	char *bytes = malloc(*ret_size + 1);
 	if (!bytes)
 		return error_no_memory(err);

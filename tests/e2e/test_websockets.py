@@ -191,6 +191,8 @@ def test_input_that_nobody_asked_for_or_that_is_too_much_is_refused(open_socket)
     channel.send({"id": 4, "cmd": "sleep 100", "stdin": True})
     channel.send({"id": 4, "stdin_base64": "no base64!"})
     assert channel.receive_json()["code"] == "request.invalid"
+    channel.send({"id": 4, "stdin": "x", "stdin_base64": "eA=="})
+    assert channel.receive_json()["code"] == "request.invalid"
     channel.send({"id": 4, "stdin": "x" * 120_000})
     assert channel.receive_json()["stdin_taken"] <= 65536  # as much as the pipe holds
     channel.send({"id": 4, "stdin": "x" * 100_000})
