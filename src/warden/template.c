@@ -36,6 +36,7 @@
 #define AGAIN_MS 200
 #define GIVE_UP_AFTER 3
 #define ZYGOTE_WORDS 64
+#define ASKED_AT_ONCE 32      /* requests to a zygote: what its socket holds for sure */
 #define ZYGOTE_PROCESSES 1024 /* of them kernels on their way into a sandbox */
 #define ZYGOTE_MEMORY_LEAST (2ULL << 30)
 #define REMOVAL_RETRY_MS 20
@@ -151,12 +152,23 @@ static void ask(struct template *template, struct kernel *kernel)
 	kernel_on_failed(kernel, &err);
 }
 
+/* In their order; the answer to each is the turn of the next. */
+static void ask_for_some(struct template *template)
+{
+	LIST_EACH(&template->waiting, struct kernel, link, kernel) {
+		if (template->unanswered >= ASKED_AT_ONCE)
+			return;
+		if (kernel->zygote_serial == 0)
+			ask(template, kernel);
+	}
+}
+
 void template_make_kernel(struct template *template, struct kernel *kernel)
 {
 	list_append(&template->waiting, &kernel->link);
 	kernel->zygote_serial = 0;
 	if (template->is_warm)
-		ask(template, kernel);
+		ask_for_some(template);
 	else if (template->failures >= GIVE_UP_AFTER)
 		fail_waiting(
 			template, "the template's zygote does not start; see the daemon's log");
@@ -245,8 +257,7 @@ static void on_parked(struct template *template)
 	template->failures = 0;
 	replace_former(template);
 	log_write(LOG_INFO, "zygote.warm", NULL, "template '%s' is warm", template->about.name);
-	LIST_EACH(&template->waiting, struct kernel, link, kernel)
-		ask(template, kernel);
+	ask_for_some(template);
 	pool_on_warm(template->warden);
 	keeper_link_check_ready(template->warden);
 }
@@ -279,6 +290,14 @@ static void end_unwanted(struct template *template, pid_t pid)
 		}
 }
 
+static struct kernel *find_asked(const struct template *template, uint32_t serial)
+{
+	LIST_EACH(&template->waiting, struct kernel, link, kernel)
+		if (kernel->zygote_serial == serial)
+			return kernel;
+	return NULL;
+}
+
 /* False: it breaks the rules. */
 static bool on_answer(struct template *template, const struct nursery_kernel_answer *answer)
 {
@@ -291,11 +310,12 @@ static bool on_answer(struct template *template, const struct nursery_kernel_ans
 	if (template->unanswered == 0)
 		return false;
 	template->unanswered--;
-	LIST_EACH(&template->waiting, struct kernel, link, kernel)
-		if (kernel->zygote_serial == answer->serial)
-			return on_made(kernel, answer);
-	if (answer->pid > 0)
+	struct kernel *kernel = find_asked(template, answer->serial);
+	if (kernel && !on_made(kernel, answer))
+		return false;
+	if (!kernel && answer->pid > 0)
 		end_unwanted(template, answer->pid);
+	ask_for_some(template);
 	return true;
 }
 

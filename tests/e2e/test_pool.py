@@ -457,3 +457,27 @@ def test_a_wrong_configuration_of_the_pool_stops_the_start_and_is_named(tmp_path
     with pytest.raises(DaemonError) as refusal:
         daemon.start()
     assert named in str(refusal.value)
+
+
+def test_all_kernels_that_wait_for_a_zygote_to_get_warm_are_made(own_daemon):
+    """More than its socket holds requests for, all asked for while it is started anew."""
+    daemon = own_daemon(config={"pool": 0, "templates": ["base"]})
+    many = [Box(daemon, template="base") for _ in range(14)]
+    (zygote,) = (p.pid for p in daemon.processes() if p.name.startswith("python"))
+    os.kill(zygote, signal.SIGKILL)
+    wait_until(lambda: daemon.events("zygote.ended"), 10, "it has ended")
+    answers, lock = [], threading.Lock()
+
+    def start(box: Box) -> None:
+        answer = requests.post(
+            f"{daemon.url}/v1/sandboxes/{box.id}/repl/sessions", json={"language": "python"}, headers={"Authorization": f"Bearer {daemon.key}"}, timeout=60 * PATIENCE
+        )
+        with lock:
+            answers.append((answer.status_code, answer.json().get("error")))
+
+    threads = [threading.Thread(target=start, args=(box,)) for box in many for _ in range(15)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert answers == [(201, None)] * len(threads)
