@@ -149,7 +149,7 @@ static bool replace_print(void)
 		strncat(kept, text, sizeof(kept) - strlen(kept) - 1);
 	definition.ml_doc = kept;
 	if (original && name)
-		ours = PyCFunction_NewEx(&definition, NULL, name);
+		ours = PyCFunction_NewEx(&definition, builtins, name);
 	bool is_done = ours && PyObject_SetAttrString(builtins, "print", ours) == 0;
 	Py_XDECREF(doc);
 	Py_XDECREF(ours);

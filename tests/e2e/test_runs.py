@@ -112,7 +112,7 @@ def test_what_one_print_prints_is_one_event(stream):
 
 PRINTS = """
 import io, contextlib, sys, inspect
-print(print, print.__module__, inspect.signature(print))
+print(print, print.__module__, print.__self__, inspect.signature(print))
 class Loud:
     def __str__(self):
         print('asked')
@@ -139,7 +139,7 @@ print('then', Broken(), 'never')
 def test_print_is_as_it_always_was(api, session):
     answer = api.post(f"{session}/run", json={"code": PRINTS}).json()
     assert answer["stdout"].splitlines() == [
-        "<built-in function print> builtins (*args, sep=' ', end='\\n', file=None, flush=False)",
+        "<built-in function print> builtins <module 'builtins' (built-in)> (*args, sep=' ', end='\\n', file=None, flush=False)",
         "before asked", "loud after", "'elsewhere 1\\nmore'", "", "ab", "0 1 2",
         "TypeError", "TypeError", "TypeError", "AttributeError", "then ",
     ]  # fmt: skip
