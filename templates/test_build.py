@@ -391,6 +391,14 @@ def test_what_pip_has_fetched_is_taken_out_of_its_hands(download, tmp_path):
     assert not download.folder.exists()
 
 
+def test_a_file_of_holes_does_not_fill_the_disk(download, tmp_path):
+    (download.folder / "wheels/x-1-py3-none-any.whl").touch()
+    os.truncate(download.folder / "wheels/x-1-py3-none-any.whl", shutil.disk_usage(tmp_path).free)
+    with pytest.raises(BuildError, match="no room"):
+        download.collect(tmp_path / "wheels")
+    assert list((tmp_path / "wheels").iterdir()) == []
+
+
 @pytest.mark.parametrize("name, kind", [("lock.txt", "file"), (".whl", "file"), ("-x-1.whl", "file"), ("x-1-py3-none-any.whl", "link"), ("x-1-py3-none-any.whl", "pipe"), ("x-1-py3-none-any.whl", "folder")])
 def test_what_is_no_wheel_is_not_taken(download, tmp_path, name, kind):
     path = download.folder / "wheels" / name

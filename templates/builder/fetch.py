@@ -12,7 +12,7 @@ from pathlib import Path
 
 from builder import BuildError
 from builder.files import remove, sha256_of
-from builder.running import AS_DOWNLOADER, DOWNLOADER, IN_DOWNLOAD, ISOLATED
+from builder.running import AS_DOWNLOADER, DOWNLOADER, IN_DOWNLOAD, ISOLATED, SPACE_KEPT
 
 # It reads archives of strangers on the host; some KB of one may unpack to any size.
 PIP_LIMITS = ["prlimit", f"--as={4 << 30}", "--core=0"]
@@ -76,8 +76,11 @@ class Download:
         for name in sorted(os.listdir(self.folder / "wheels")):
             file = os.open(self.folder / "wheels" / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
             with open(file, "rb") as source:
-                if not re.fullmatch(WHEEL, name) or not stat.S_ISREG(os.fstat(file).st_mode):
+                status = os.fstat(file)
+                if not re.fullmatch(WHEEL, name) or not stat.S_ISREG(status.st_mode):
                     raise BuildError(f"pip has fetched '{name[:80]}', which is no wheel")
+                if shutil.disk_usage(into).free - status.st_size < SPACE_KEPT:  # a file of holes takes none until it is copied
+                    raise BuildError(f"there is no room for '{name[:80]}'", "ask for less, or make room there")
                 with open(into / name, "xb") as target:
                     shutil.copyfileobj(source, target, 1 << 20)
         remove(self.folder)
