@@ -40,7 +40,7 @@ bool id_from_text(const char *text, void *bytes, size_t size)
 	if (strnlen(text, 2 * size + 1) != 2 * size || strspn(text, digits) != 2 * size)
 		return false;
 	for (size_t i = 0; i < size; i++)
-		at[i] = (uint8_t)(hex_digit(text[2 * i]) << 4 | hex_digit(text[2 * i + 1]));
+		at[i] = (uint8_t)(hex_digit(text[2 * i]) * 16 + hex_digit(text[2 * i + 1]));
 	return true;
 }
 

@@ -126,6 +126,15 @@ static ssize_t on_fetch(void *cls, uint64_t position, char *bytes, size_t size)
 	return 0;
 }
 
+/* The library would end the body of an unknown size also where there is none, and what comes behind
+ * could not be told from it: such an answer is not in chunks, and ends its connection. */
+static void leave_body_out(struct http_request *request)
+{
+	if (!request->is_sized && strcmp(http_request_method(request), "HEAD") == 0)
+		MHD_set_response_options(
+			request->response, MHD_RF_HTTP_1_0_COMPATIBLE_STRICT, MHD_RO_END);
+}
+
 void http_stream_start(
 	struct http_request *request, unsigned status, const char *type, int64_t size)
 {
@@ -138,8 +147,10 @@ void http_stream_start(
 		request->response = MHD_create_response_from_callback(
 			request->is_sized ? (uint64_t)size : MHD_SIZE_UNKNOWN, STREAM_BLOCK,
 			on_fetch, request, NULL);
-		if (request->response)
+		if (request->response) {
 			reply_add_headers(request, type);
+			leave_body_out(request);
+		}
 	}
 	reply_proceed(request);
 }

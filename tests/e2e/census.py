@@ -9,9 +9,9 @@ from pathlib import Path
 
 def control_groups(daemon) -> int:
     """Folders of the daemon's own control groups, over all hierarchies."""
-    count = 0
-    for root in Path("/sys/fs/cgroup").glob(f"**/sandglass-{daemon.pid}"):
-        count += sum(1 for _ in os.walk(root))
+    name, count = f"sandglass-{daemon.pid}", 0
+    for folder, _, _ in os.walk("/sys/fs/cgroup"):  # passes over folders that go meanwhile, as glob does not
+        count += name in folder.split("/")
     return count
 
 

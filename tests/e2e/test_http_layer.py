@@ -177,6 +177,16 @@ def test_head_is_answered_like_get_without_a_body(server):
         assert heads[3] == b"hello\n"
 
 
+def test_nothing_follows_the_head_of_a_stream_without_length(server):
+    with server.connect() as sock:
+        sock.sendall(ask("/source?size=500&chunked", "HEAD"))
+        data = b""
+        while received := sock.recv(65536):  # it ends the connection: some clients take a body for the next answer
+            data += received
+    assert data.startswith(b"HTTP/1.1 200 ") and data.index(b"\r\n\r\n") + 4 == len(data)
+    assert b"Connection: close" in data and b"chunked" not in data
+
+
 def test_a_head_request_of_a_long_stream_ends(server):
     assert requests.head(f"{server.url}/source?size={100 * MIB}").headers["Content-Length"] == str(100 * MIB)
     assert requests.head(f"{server.url}/source?size={100 * MIB}&chunked").status_code == 200

@@ -289,6 +289,13 @@ def test_a_large_answer_arrives_whole(seen):
     assert seen("GET", "/large").content == b"y" * 30000000
 
 
+def test_the_head_of_what_has_no_length_is_followed_by_nothing(seen):
+    for _ in range(3):
+        answer = seen("HEAD", "/events")
+        assert answer.status_code == 200 and answer.content == b""
+        assert seen("GET", "/x").text == "at /x"
+
+
 @pytest.mark.parametrize("path, status", [("/empty", 204), ("/unchanged", 304)])
 def test_answers_without_a_body(seen, path, status):
     answer = seen("GET", path)

@@ -251,6 +251,7 @@ def test_73_a_storm_of_creates_leaves_nothing_half_made(boxes, api, daemon):
     earlier = boxes()
     kernel = earlier.kernel()
     kernel.said("kept = 'yes'")
+    daemon.wait_for_pool()
     before = len(daemon.processes())
     answers: list = []
 
@@ -270,6 +271,7 @@ def test_73_a_storm_of_creates_leaves_nothing_half_made(boxes, api, daemon):
     assert kernel.said("print(kept)") == "yes\n"
     for sandbox in made:
         assert api.delete(f"/sandboxes/{sandbox}").status_code == 204
+    daemon.wait_for_pool(60)
     wait_until(lambda: len(daemon.processes()) <= before, 30, "all processes of the storm are gone")
 
 
