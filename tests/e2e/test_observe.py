@@ -272,11 +272,13 @@ def test_metrics_are_all_numbers(api, box):
 
 
 def test_metrics_count_processor_time(api, box, kernel):
-    before = metrics_of(api, box)
+    before, start = metrics_of(api, box), time.monotonic()
     kernel.run_code("import time\nend = time.process_time() + 1\nwhile time.process_time() < end: pass")
-    after = metrics_of(api, box)
-    assert 0.9 < after["cpu_seconds"] - before["cpu_seconds"] < 3
-    assert after["host_cpu_percent"] > 20
+    after, end = metrics_of(api, box), time.monotonic()
+    used = after["cpu_seconds"] - before["cpu_seconds"]
+    assert 0.9 < used < 3
+    # Of the time that passed, however long a busy machine takes for that second; each look takes some, too.
+    assert 0.5 < after["host_cpu_percent"] / (100 * used / (end - start)) < 1.5
 
 
 def test_metrics_count_what_commands_used_and_is_gone(api, box):
