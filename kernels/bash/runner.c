@@ -96,6 +96,16 @@ static void send_frame(uint32_t run, uint16_t kind, const char *json)
 		_exit(0); /* nobody is there any more */
 }
 
+/* In poll: a process that waits in recv and was killed meanwhile would still take the packet along, and
+ * whoever sent it could not tell that its cell had not begun. */
+static ssize_t receive(char *packet, size_t size)
+{
+	struct pollfd arrival = { .fd = SOCKET, .events = POLLIN };
+	if (TEMP_FAILURE_RETRY(poll(&arrival, 1, -1)) < 0)
+		return -1;
+	return TEMP_FAILURE_RETRY(recv(SOCKET, packet, size, 0));
+}
+
 /* Puts the next cell into its file. Returns its run. */
 static uint32_t receive_cell(const struct runner *runner)
 {
@@ -104,7 +114,7 @@ static uint32_t receive_cell(const struct runner *runner)
 		fail("cannot empty the cell's file");
 	for (;;) {
 		struct frame_header header;
-		ssize_t size = TEMP_FAILURE_RETRY(recv(SOCKET, packet, sizeof(packet), 0));
+		ssize_t size = receive(packet, sizeof(packet));
 		if (size <= 0)
 			_exit(0);
 		if ((size_t)size < sizeof(header))

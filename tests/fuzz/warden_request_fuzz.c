@@ -28,9 +28,7 @@ static void warden_make(void)
 	warden.setup.slices = 8;
 	warden.setup.defaults = (struct wire_limits){ 1 << 20, 1 << 19, 100, 10, 1000, 0 };
 	warden.setup.caps = warden.setup.defaults;
-	warden.slice_count = 8;
-	warden.slices = calloc(2, 1);
-	if (!loop_init(&warden.loop, &err))
+	if (!slices_init(&warden.slices, 8) || !loop_init(&warden.loop, &err))
 		abort();
 }
 
@@ -49,7 +47,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 {
 	int ends[2];
 	struct error err;
-	if (!warden.slices)
+	if (!warden.slices.all)
 		warden_make();
 	if (!wire_pair(ends, &err))
 		return 0;

@@ -13,6 +13,7 @@ from __future__ import annotations
 import _socket  # socket.socket looks up names for its family and type, which a kernel has no use for
 import json
 import os
+import select
 import signal
 import struct
 import threading
@@ -55,6 +56,8 @@ class Wire:
         self._pid = os.getpid()
         self._before_send = before_send
         self._packet = bytearray(PACKET_MAX)
+        self._arrival = select.poll()
+        self._arrival.register(fd, select.POLLIN)
 
     def speak_to_nobody(self, run: int) -> None:
         """For a rehearsal: frames of `run` are made as ever, and go nowhere. Run 0 ends it."""
@@ -70,9 +73,14 @@ class Wire:
         return self.run != 0 and os.getpid() == self._pid
 
     def receive(self) -> tuple[int, str] | None:
-        """Wait for the next RUN. None: the other side is gone."""
+        """Wait for the next RUN. None: the other side is gone.
+
+        It waits in poll: the system lets a process that waits in recv and was killed meanwhile still take the
+        packet along, and whoever sent it could not tell that its cell had not begun.
+        """
         parts, packet, of = [], self._packet, None
         while True:
+            self._arrival.poll()
             size = self._sock.recv_into(packet)
             if size == 0:
                 return None
