@@ -14,15 +14,9 @@ void command_input_init(struct command_input *input)
 		(struct command_input){ .source.fd = -1, .waiting = buf_make(COMMAND_INPUT_LIMIT) };
 }
 
-static void close_pipe(struct command_input *input)
-{
-	loop_forget(&input->source);
-	fd_close(&input->source.fd);
-}
-
 void command_input_deinit(struct command_input *input)
 {
-	close_pipe(input);
+	loop_close(&input->source);
 	buf_deinit(&input->waiting);
 }
 
@@ -79,7 +73,7 @@ static void pump(struct command_input *input)
 	else
 		loop_forget(&input->source);
 	if (input->waiting.size == 0 && (input->is_ended || input->is_left))
-		close_pipe(input);
+		loop_close(&input->source);
 	if (taken > 0)
 		input->on_taken(input, taken);
 }
@@ -101,5 +95,5 @@ void command_input_end(struct command_input *input)
 {
 	input->is_ended = true;
 	if (input->waiting.size == 0)
-		close_pipe(input);
+		loop_close(&input->source);
 }

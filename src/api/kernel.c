@@ -30,12 +30,6 @@ void kernel_init(struct kernel *kernel, struct session *session)
 	frames_init(&kernel->assembly);
 }
 
-void kernel_close_source(struct loop_source *source)
-{
-	loop_forget(source);
-	fd_close(&source->fd);
-}
-
 static void let_go(struct kernel *kernel)
 {
 	warden_cancel(&kernel->starting);
@@ -43,9 +37,9 @@ static void let_go(struct kernel *kernel)
 	warden_cancel(&kernel->settling);
 	loop_timer_stop(&kernel->patience);
 	loop_timer_stop(&kernel->rest);
-	kernel_close_source(&kernel->frames);
-	kernel_close_source(&kernel->streams[0].source);
-	kernel_close_source(&kernel->streams[1].source);
+	loop_close(&kernel->frames);
+	loop_close(&kernel->streams[0].source);
+	loop_close(&kernel->streams[1].source);
 	frames_begin(&kernel->assembly, 0);
 	kernel->is_paused = false;
 	kernel->code = NULL;
@@ -146,7 +140,7 @@ void kernel_stop(struct kernel *kernel, const char *why)
 	struct warden_kernel message = describe(kernel);
 	warden_tell(&kernel_api(kernel)->warden, WARDEN_KERNEL_STOP, &message, sizeof(message));
 	kernel->state = KERNEL_ENDING;
-	kernel_close_source(&kernel->frames); /* its output is still wanted, its word is not */
+	loop_close(&kernel->frames); /* its output is still wanted, its word is not */
 	snprintf(kernel->broken, sizeof(kernel->broken), "%s", why ? why : "");
 	if (why)
 		log_stopped(kernel, why);

@@ -19,13 +19,10 @@ static bool read_stream(struct kernel *kernel, unsigned which, size_t *ret_size)
 	struct api *api = kernel_api(kernel);
 	if (source->fd < 0)
 		return false;
-	ssize_t n;
-	do
-		n = read(source->fd, api->frame, sizeof(api->frame));
-	while (n < 0 && errno == EINTR);
+	ssize_t n = TEMP_FAILURE_RETRY(read(source->fd, api->frame, sizeof(api->frame)));
 	if (n <= 0) {
 		if (n == 0 || errno != EAGAIN)
-			kernel_close_source(source); /* all writers are gone */
+			loop_close(source); /* all writers are gone */
 		return false;
 	}
 	*ret_size = (size_t)n;

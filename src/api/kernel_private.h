@@ -11,8 +11,6 @@
 
 /* kernel.c */
 struct api *kernel_api(const struct kernel *kernel);
-/* Forgets it and closes its descriptor. */
-void kernel_close_source(struct loop_source *source);
 /* Without a warden the sandbox is about to end, and nothing is to be done for its kernels. */
 bool kernel_has_warden(const struct kernel *kernel);
 /* Tells the warden `op` about the run under way. */

@@ -166,7 +166,7 @@ static bool take_value(struct kernel *kernel, const struct frames_value *value)
 
 static void on_hang_up(struct kernel *kernel)
 {
-	kernel_close_source(&kernel->frames);
+	loop_close(&kernel->frames);
 	if (kernel->state != KERNEL_ENDING)
 		kernel_wait_at_most(kernel, HANG_UP_MS);
 }
